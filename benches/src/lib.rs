@@ -1,0 +1,1 @@
+//! Benchmarks over the built artefacts; run by `cargo xtask bench`.

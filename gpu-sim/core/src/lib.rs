@@ -1,0 +1,1 @@
+//! The simulated GPU: state shared by every process that names the same simulation.

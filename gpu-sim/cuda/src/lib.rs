@@ -1,0 +1,1 @@
+//! The simulated GPU: its libcuda.so.1.

@@ -1,0 +1,1 @@
+//! The simulated GPU: its libnvidia-ml.so.1.

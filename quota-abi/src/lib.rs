@@ -1,0 +1,1 @@
+//! The shared-memory contract between the shim and the daemon.

@@ -1,0 +1,3 @@
+//! The host side: runs programs under a quota and explains what is enforced.
+
+fn main() {}

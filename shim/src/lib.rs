@@ -1,0 +1,1 @@
+//! libquota_shim.so: the library preloaded into CUDA programs.

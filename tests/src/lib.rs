@@ -1,0 +1,1 @@
+//! Integration tests over the built artefacts: see `tests/`.

@@ -1,0 +1,3 @@
+//! Project chores: codegen, coverage, dist, demo, bench, tidy.
+
+fn main() {}
