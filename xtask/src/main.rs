@@ -1,3 +1,37 @@
-//! Project chores: codegen, coverage, dist, demo, bench, tidy.
+//! `cargo xtask <chore>`: everything about the repository that is not the product itself.
 
-fn main() {}
+mod codegen;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The repository's chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Build the artefacts into target/dist and print that folder.
+    Dist(xtask::dist::Args),
+    /// Regenerate cuda-headers/src/generated from NVIDIA's public header packages.
+    Codegen(codegen::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().chore {
+        Chore::Dist(args) => xtask::dist::run(&args),
+        Chore::Codegen(args) => codegen::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `cargo xtask dist`: builds the artefacts and puts them where every script looks for them.
+//!
+//! ```text
+//! target/dist/lib/libquota_shim.so        the preloaded library
+//! target/dist/bin/quota-daemon            the host side
+//! target/dist/sim/libcuda.so.1            the simulated GPU (and libcuda.so beside it)
+//! target/dist/sim/libnvidia-ml.so.1       its management library (and libnvidia-ml.so)
+//! ```
+//!
+//! Cargo's own files go to `target/dist-build`: a profile named `dist` would write into
+//! `target/dist`, and a shared target directory would wait for a running `cargo test`.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::{elf, portable, workspace};
+
+/// What to build.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Args {
+    /// Build for tests into target/dist-dev: quicker, with assertions.
+    #[arg(long, conflicts_with = "portable")]
+    pub dev: bool,
+    /// Build against glibc 2.17 with the zig linker, so that containers of any age can load it.
+    #[arg(long)]
+    pub portable: bool,
+}
+
+/// One file to install: as cargo names it, and as it is shipped.
+struct Artefact {
+    built: &'static str,
+    shipped: &'static str,
+    /// The name that programs which do not ask for a version use.
+    link: Option<&'static str>,
+}
+
+const PACKAGES: [&str; 4] = ["shim", "quota-daemon", "gpu-sim-cuda", "gpu-sim-nvml"];
+
+const ARTEFACTS: [Artefact; 4] = [
+    Artefact {
+        built: "libquota_shim.so",
+        shipped: "lib/libquota_shim.so",
+        link: None,
+    },
+    Artefact {
+        built: "quota-daemon",
+        shipped: "bin/quota-daemon",
+        link: None,
+    },
+    Artefact {
+        built: "libgpu_sim_cuda.so",
+        shipped: "sim/libcuda.so.1",
+        link: Some("sim/libcuda.so"),
+    },
+    Artefact {
+        built: "libgpu_sim_nvml.so",
+        shipped: "sim/libnvidia-ml.so.1",
+        link: Some("sim/libnvidia-ml.so"),
+    },
+];
+
+/// Builds, then prints the folder alone on stdout; what it is goes to stderr.
+///
+/// # Errors
+/// When the build or the installation fails, or a portable library is not.
+pub fn run(args: &Args) -> Result<()> {
+    let folder = build(args)?;
+    let floor = elf::glibc_floor(&folder.join("lib/libquota_shim.so"))?;
+    eprintln!("libquota_shim.so needs glibc {floor} or newer");
+    println!("{}", folder.display());
+    Ok(())
+}
+
+/// Builds and installs the artefacts; returns their folder.
+///
+/// Two runs at once are safe: the second waits, and then finds everything done.
+///
+/// # Errors
+/// As [`run`].
+pub fn build(args: &Args) -> Result<PathBuf> {
+    let name = if args.dev { "dist-dev" } else { "dist" };
+    let folder = workspace::target().join(name);
+    let target_dir = target_dir(args);
+    let _lock = workspace::lock(&workspace::target().join(format!("{name}.lock")))?;
+
+    let mut cargo = if args.portable {
+        portable::cargo(&target_dir)?
+    } else {
+        let mut cargo = workspace::cargo(&target_dir);
+        cargo.arg("build");
+        cargo
+    };
+    cargo.args(["--quiet", "--profile", name]);
+    for package in PACKAGES {
+        cargo.args(["--package", package]);
+    }
+    workspace::run(&mut cargo)?;
+
+    let built = if args.portable {
+        target_dir.join(portable::TRIPLE).join(name)
+    } else {
+        target_dir.join(name)
+    };
+    for artefact in &ARTEFACTS {
+        install(&built.join(artefact.built), &folder.join(artefact.shipped))?;
+        if let Some(link) = artefact.link {
+            link_beside(artefact.shipped, &folder.join(link))?;
+        }
+    }
+    if args.portable {
+        for artefact in &ARTEFACTS {
+            portable::check_floor(&folder.join(artefact.shipped))?;
+        }
+    }
+    Ok(folder)
+}
+
+/// Where cargo keeps its own files for this build.
+#[must_use]
+pub fn target_dir(args: &Args) -> PathBuf {
+    let name = match (args.dev, args.portable) {
+        (true, _) => "dist-dev-build",
+        (false, true) => "dist-portable-build",
+        (false, false) => "dist-build",
+    };
+    workspace::target().join(name)
+}
+
+/// Copies `from` over `to` unless they are equal already. A reader of `to` sees the whole old
+/// file or the whole new one, and a running program keeps the old one.
+fn install(from: &Path, to: &Path) -> Result<()> {
+    let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    if fs::read(to).is_ok_and(|old| old == bytes) {
+        return Ok(());
+    }
+    let folder = to.parent().context("an artefact has a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let fresh = to.with_extension(format!("new.{}", std::process::id()));
+    fs::write(&fresh, bytes).with_context(|| format!("cannot write {}", fresh.display()))?;
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&fresh, to).with_context(|| format!("cannot replace {}", to.display()))
+}
+
+/// Makes `link` point to the file of the same folder that `shipped` names.
+fn link_beside(shipped: &str, link: &Path) -> Result<()> {
+    let file = Path::new(shipped)
+        .file_name()
+        .context("an artefact has a name")?;
+    match symlink(file, link) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other.with_context(|| format!("cannot make {}", link.display())),
+    }
+}
