@@ -1,1 +1,44 @@
-//! Integration tests over the built artefacts: see `tests/`.
+//! What the integration tests share: the built artefacts, C client programs, a runner with a
+//! watchdog, and the simulated GPU's account.
+//!
+//! Tests live in `tests/`, client programs in `programs/`, recorded look-ups in `data/clients/`.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper that fails must fail its test, where it stands"
+)]
+
+mod account;
+mod artefacts;
+mod client;
+mod lookups;
+mod program;
+mod sim;
+
+pub use account::{Account, Device, Process, Tenant};
+pub use artefacts::{Artefacts, artefacts, workspace};
+pub use client::{Client, Finished, Running};
+pub use lookups::{Lookup, recorded_lists, write_queries};
+pub use program::{library, program};
+pub use sim::Sim;
+
+/// Bytes of a MiB.
+pub const MIB: u64 = 1 << 20;
+/// Bytes of a GiB.
+pub const GIB: u64 = 1 << 30;
+
+/// Whether the slow, exact variants of a test were asked for (`GPU_QUOTA_TEST_FULL=1`).
+#[must_use]
+pub fn full() -> bool {
+    std::env::var_os("GPU_QUOTA_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// Whether this process is root: some checks need another user id or a mount namespace.
+#[must_use]
+pub fn is_root() -> bool {
+    // SAFETY: geteuid takes no argument and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}

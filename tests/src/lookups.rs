@@ -1,0 +1,73 @@
+//! The recorded look-ups of real clients: `data/clients/` (see its README).
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::artefacts::workspace;
+
+/// One thing that a client asked of the driver.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lookup {
+    /// `cuGetProcAddress` with a base name, a CUDA version, and flags.
+    ProcAddress(String, u32, u64),
+    /// `dlsym` of an exported name.
+    Dlsym(String),
+}
+
+/// Every recorded list: its file name and what it holds, in the recorded order.
+#[must_use]
+pub fn recorded_lists() -> Vec<(String, Vec<Lookup>)> {
+    let dir = workspace().join("tests/data/clients");
+    let mut files: Vec<PathBuf> = fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let mut lists = Vec::new();
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).unwrap();
+        let list: Vec<Lookup> = if name.ends_with(".lookups.tsv") {
+            text.lines().map(|line| proc_address(&name, line)).collect()
+        } else if name.ends_with(".dlsym.txt") {
+            text.lines()
+                .map(|line| Lookup::Dlsym(line.into()))
+                .collect()
+        } else {
+            continue;
+        };
+        assert!(!list.is_empty(), "{name} is empty");
+        lists.push((name, list));
+    }
+    lists
+}
+
+fn proc_address(file: &str, line: &str) -> Lookup {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [name, version, flags] = fields[..] else {
+        panic!("{file}: not NAME, VERSION, FLAGS: {line:?}");
+    };
+    Lookup::ProcAddress(
+        name.into(),
+        version.parse().unwrap(),
+        flags.parse().unwrap(),
+    )
+}
+
+/// The look-ups of all lists, each once, in the form that `programs/replay.c` reads.
+#[must_use]
+pub fn write_queries(lists: &[(String, Vec<Lookup>)]) -> String {
+    let all: BTreeSet<&Lookup> = lists.iter().flat_map(|(_, list)| list).collect();
+    let mut text = String::new();
+    for lookup in all {
+        match lookup {
+            Lookup::ProcAddress(name, version, flags) => {
+                writeln!(text, "proc\t{name}\t{version}\t{flags}").unwrap();
+            }
+            Lookup::Dlsym(name) => writeln!(text, "dlsym\t{name}").unwrap(),
+        }
+    }
+    text
+}

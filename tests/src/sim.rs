@@ -1,0 +1,91 @@
+//! One simulation per test, under a name of its own, gone from `/dev/shm` when the test ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::account::Account;
+use crate::client::Client;
+use crate::program::program;
+
+/// A simulated machine: its devices, its driver, and the group that clients join by default.
+#[derive(Debug)]
+pub struct Sim {
+    name: String,
+    env: Vec<(String, String)>,
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sim {
+    /// A simulation with one device of 24 GiB.
+    #[must_use]
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let count = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test-{}-{count}", std::process::id());
+        Self {
+            name,
+            env: Vec::new(),
+        }
+    }
+
+    /// Adds a variable of the simulator's (see its README) for every client.
+    #[must_use]
+    pub fn with(mut self, variable: &str, value: &str) -> Self {
+        self.env.push((variable.into(), value.into()));
+        self
+    }
+
+    /// The simulation's name, which is the name of its clients' default group as well.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A group name that belongs to this simulation and is cleaned up with it.
+    #[must_use]
+    pub fn group(&self, suffix: &str) -> String {
+        format!("{}-{suffix}", self.name)
+    }
+
+    /// A program of `programs/` as a client of this simulation, with the shim preloaded.
+    #[must_use]
+    pub fn client(&self, name: &str) -> Client {
+        self.command(&program(name))
+    }
+
+    /// Any executable as a client of this simulation, with the shim preloaded.
+    #[must_use]
+    pub fn command(&self, executable: &Path) -> Client {
+        let mut client = Client::new(executable)
+            .env("GPU_SIM", &self.name)
+            .env("GPU_QUOTA_GROUP", self.group("default"));
+        for (variable, value) in &self.env {
+            client = client.env(variable, value);
+        }
+        client
+    }
+
+    /// What the simulated devices hold and did.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        let finished = self.client("snapshot").bare().run();
+        assert!(finished.success(), "snapshot: {finished:?}");
+        serde_json::from_str(&finished.stdout).unwrap_or_else(|e| {
+            panic!("the account is no JSON as agreed: {e}: {}", finished.stdout)
+        })
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        // SAFETY: geteuid takes no argument and cannot fail.
+        let uid = unsafe { libc::geteuid() };
+        let simulation = PathBuf::from(format!("/dev/shm/gpu-sim.{uid}.{}", self.name));
+        drop(std::fs::remove_file(simulation));
+    }
+}
