@@ -85,7 +85,7 @@ pub fn build(args: &Args) -> Result<PathBuf> {
     let name = if args.dev { "dist-dev" } else { "dist" };
     let folder = workspace::target().join(name);
     let target_dir = target_dir(args);
-    let _lock = workspace::lock(&workspace::target().join(format!("{name}.lock")))?;
+    let _lock = workspace::lock(&workspace::target().join(format!(".{name}.lock")))?;
 
     let mut cargo = if args.portable {
         portable::cargo(&target_dir)?

@@ -1,7 +1,5 @@
 //! `cargo xtask <chore>`: everything about the repository that is not the product itself.
 
-mod codegen;
-
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -19,13 +17,13 @@ enum Chore {
     /// Build the artefacts into target/dist and print that folder.
     Dist(xtask::dist::Args),
     /// Regenerate cuda-headers/src/generated from NVIDIA's public header packages.
-    Codegen(codegen::Args),
+    Codegen(xtask::codegen::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Dist(args) => xtask::dist::run(&args),
-        Chore::Codegen(args) => codegen::run(&args),
+        Chore::Codegen(args) => xtask::codegen::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
