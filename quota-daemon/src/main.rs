@@ -1,3 +1,12 @@
-//! The host side: runs programs under a quota and explains what is enforced.
+//! `quota-daemon`: see `quota-daemon --help`.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match quota_daemon::cli::Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => stop.report(),
+    }
+}

@@ -1,0 +1,37 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Stop;
+use crate::run;
+
+/// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
+#[derive(Debug, Parser)]
+#[command(
+    name = "quota-daemon",
+    version,
+    after_help = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 daemon unreachable; \
+                  `run` becomes its program and ends as that does."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a program under a quota.
+    Run(run::Args),
+}
+
+impl Cli {
+    /// Does what the command line asks.
+    ///
+    /// # Errors
+    /// With the exit code that the process should end with.
+    pub fn run(self) -> Result<(), Stop> {
+        match self.command {
+            Command::Run(args) => run::run(&args),
+        }
+    }
+}

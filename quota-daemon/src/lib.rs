@@ -1,0 +1,8 @@
+//! The host side of the quota: runs programs under one, and explains what is enforced.
+//!
+//! The binary `quota-daemon` is this library behind a command line; every command is a module.
+
+pub mod cli;
+pub mod exit;
+pub mod run;
+pub mod shim;

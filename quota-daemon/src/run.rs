@@ -1,0 +1,158 @@
+//! `quota-daemon run`: a program under a quota, with no daemon anywhere.
+//!
+//! The command sets variables and then **becomes** the program. So the program keeps this process's pid, its
+//! terminal and its signals, and its end is seen by the caller as it was; a shell shows
+//! 128+n for one that a signal ended. Nothing waits beside it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::exit::Stop;
+use crate::shim;
+
+/// The quota and the program.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Device memory: 4GiB, 512MiB, 1.5g, bytes, or none; per device 0=4GiB,GPU-<uuid>=8GiB.
+    #[arg(long, short, value_name = "SIZE", env = "GPU_QUOTA_MEMORY")]
+    memory: Option<String>,
+
+    /// GPU time: 30%, 30 or 0.3, or none; per device 0=30%,1=60%.
+    #[arg(long, short, value_name = "SHARE", env = "GPU_QUOTA_COMPUTE")]
+    compute: Option<String>,
+
+    /// Programs of one group share one quota. Without it every run is a group of its own.
+    #[arg(long, short, value_name = "NAME", env = "GPU_QUOTA_GROUP")]
+    group: Option<String>,
+
+    /// What one process's context is counted as; 0 does not count it.
+    #[arg(long, value_name = "SIZE", env = "GPU_QUOTA_CONTEXT")]
+    context: Option<String>,
+
+    /// The devices that the program sees, as CUDA_VISIBLE_DEVICES names them: 0,1 or GPU-<uuid>.
+    #[arg(long, short, value_name = "LIST")]
+    device: Option<String>,
+
+    /// The library to preload.
+    #[arg(long, value_name = "PATH", env = shim::VARIABLE)]
+    shim: Option<PathBuf>,
+
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    program: Vec<OsString>,
+}
+
+/// Becomes the program; returns only when that fails.
+///
+/// # Errors
+/// Before anything is started: a bad value, nothing to enforce, no library, no such program.
+pub fn run(args: &Args) -> Result<(), Stop> {
+    check(args)?;
+    let shim = shim::find(args.shim.as_deref())?;
+    let group = match &args.group {
+        Some(group) => group.clone(),
+        None => random_group()?,
+    };
+    let (name, rest) = args
+        .program
+        .split_first()
+        .context("the program's name is missing")?;
+    let mut command = Command::new(name);
+    command
+        .args(rest)
+        .env(
+            "LD_PRELOAD",
+            preload(&shim, std::env::var_os("LD_PRELOAD").as_deref()),
+        )
+        .env("GPU_QUOTA_GROUP", group);
+    let variables = [
+        ("GPU_QUOTA_MEMORY", &args.memory),
+        ("GPU_QUOTA_COMPUTE", &args.compute),
+        ("GPU_QUOTA_CONTEXT", &args.context),
+        ("CUDA_VISIBLE_DEVICES", &args.device),
+    ];
+    for (variable, value) in variables {
+        if let Some(value) = value {
+            command.env(variable, value);
+        }
+    }
+    Err(cannot_start(name, &command.exec()))
+}
+
+/// Refuses at once what the library would refuse at the program's `cuInit`, in the same words.
+fn check(args: &Args) -> Result<(), Stop> {
+    if args.memory.is_none() && args.compute.is_none() {
+        return Err(Stop::Usage(
+            "nothing to enforce: give --memory 4GiB, --compute 30%, or both".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// The library first: the first definition of a symbol wins, and another preloaded library keeps its place after it.
+fn preload(shim: &Path, existing: Option<&OsStr>) -> OsString {
+    let mut list = OsString::from(shim);
+    if let Some(existing) = existing.filter(|text| !text.is_empty()) {
+        list.push(":");
+        list.push(existing);
+    }
+    list
+}
+
+/// A name that no other run has.
+fn random_group() -> Result<String, Stop> {
+    let mut bytes = [0; 8];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom for a random group; name one with --group")?;
+    Ok(format!("run-{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+fn cannot_start(name: &OsStr, error: &std::io::Error) -> Stop {
+    let code = if error.kind() == ErrorKind::NotFound {
+        127
+    } else {
+        126
+    };
+    Stop::Program {
+        code,
+        text: format!("cannot run {}: {error}", name.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_before_what_was_preloaded() {
+        let shim = Path::new("/q/libquota_shim.so");
+        assert_eq!(preload(shim, None), "/q/libquota_shim.so");
+        assert_eq!(preload(shim, Some(OsStr::new(""))), "/q/libquota_shim.so");
+        assert_eq!(
+            preload(shim, Some(OsStr::new("/a.so:/b.so"))),
+            "/q/libquota_shim.so:/a.so:/b.so"
+        );
+    }
+
+    #[test]
+    fn two_runs_are_two_groups() {
+        let (a, b) = (random_group().unwrap(), random_group().unwrap());
+        assert_ne!(a, b);
+        assert_eq!(a.len(), "run-".len() + 16);
+    }
+
+    #[test]
+    fn a_missing_program_ends_as_in_a_shell() {
+        let missing = std::io::Error::from(ErrorKind::NotFound);
+        assert_eq!(cannot_start(OsStr::new("x"), &missing).code(), 127);
+        let denied = std::io::Error::from(ErrorKind::PermissionDenied);
+        assert_eq!(cannot_start(OsStr::new("x"), &denied).code(), 126);
+    }
+}
