@@ -89,9 +89,6 @@ fn build() {
             "--dev",
         ])
         .current_dir(workspace())
-        // The outer cargo may hold the usual target directory.
-        .env("CARGO_TARGET_DIR", target.join("dist-dev-build"))
-        .env_remove("RUSTFLAGS")
         .output()
         .expect("cargo starts");
     assert!(
