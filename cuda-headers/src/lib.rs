@@ -23,7 +23,6 @@ pub mod driver;
     missing_docs,
     non_camel_case_types,
     non_snake_case,
-    non_upper_case_globals,
     reason = "NVIDIA's identifiers, documented by NVIDIA"
 )]
 pub mod fns;

@@ -48,7 +48,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     use anyhow::Context as _;
     let mut cargo = workspace::cargo(&workspace::target().join("codegen/build"));
-    cargo.args(["run", "--quiet", "--package", "xtask", "--features", "codegen", "--", "codegen"]);
+    cargo.args([
+        "run",
+        "--quiet",
+        "--package",
+        "xtask",
+        "--features",
+        "codegen",
+        "--",
+        "codegen",
+    ]);
     if args.check {
         cargo.arg("--check");
     }

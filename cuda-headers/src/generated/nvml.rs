@@ -734,26 +734,17 @@ pub struct nvmlPciInfoExt_v1_t {
     pub busId: [::core::ffi::c_char; 32usize],
 }
 const _: () = {
-    ["Size of nvmlPciInfoExt_v1_t"][::core::mem::size_of::<nvmlPciInfoExt_v1_t>() - 64usize];
-    ["Alignment of nvmlPciInfoExt_v1_t"][::core::mem::align_of::<nvmlPciInfoExt_v1_t>() - 4usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::version"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, version) - 0usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::domain"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, domain) - 4usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::bus"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, bus) - 8usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::device"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, device) - 12usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::pciDeviceId"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, pciDeviceId) - 16usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::pciSubSystemId"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, pciSubSystemId) - 20usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::baseClass"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, baseClass) - 24usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::subClass"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, subClass) - 28usize];
-    ["Offset of field: nvmlPciInfoExt_v1_t::busId"]
-        [::core::mem::offset_of!(nvmlPciInfoExt_v1_t, busId) - 32usize];
+    assert!(::core::mem::size_of::<nvmlPciInfoExt_v1_t>() == 64usize);
+    assert!(::core::mem::align_of::<nvmlPciInfoExt_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, domain) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, bus) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, device) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, pciDeviceId) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, pciSubSystemId) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, baseClass) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, subClass) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfoExt_v1_t, busId) == 32usize);
 };
 pub type nvmlPciInfoExt_t = nvmlPciInfoExt_v1_t;
 #[repr(C)]
@@ -768,22 +759,15 @@ pub struct nvmlPciInfo_st {
     pub busId: [::core::ffi::c_char; 32usize],
 }
 const _: () = {
-    ["Size of nvmlPciInfo_st"][::core::mem::size_of::<nvmlPciInfo_st>() - 68usize];
-    ["Alignment of nvmlPciInfo_st"][::core::mem::align_of::<nvmlPciInfo_st>() - 4usize];
-    ["Offset of field: nvmlPciInfo_st::busIdLegacy"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, busIdLegacy) - 0usize];
-    ["Offset of field: nvmlPciInfo_st::domain"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, domain) - 16usize];
-    ["Offset of field: nvmlPciInfo_st::bus"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, bus) - 20usize];
-    ["Offset of field: nvmlPciInfo_st::device"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, device) - 24usize];
-    ["Offset of field: nvmlPciInfo_st::pciDeviceId"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, pciDeviceId) - 28usize];
-    ["Offset of field: nvmlPciInfo_st::pciSubSystemId"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, pciSubSystemId) - 32usize];
-    ["Offset of field: nvmlPciInfo_st::busId"]
-        [::core::mem::offset_of!(nvmlPciInfo_st, busId) - 36usize];
+    assert!(::core::mem::size_of::<nvmlPciInfo_st>() == 68usize);
+    assert!(::core::mem::align_of::<nvmlPciInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, busIdLegacy) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, domain) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, bus) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, device) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, pciDeviceId) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, pciSubSystemId) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlPciInfo_st, busId) == 36usize);
 };
 pub type nvmlPciInfo_t = nvmlPciInfo_st;
 #[repr(C)]
@@ -795,17 +779,12 @@ pub struct nvmlEccErrorCounts_st {
     pub registerFile: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlEccErrorCounts_st"][::core::mem::size_of::<nvmlEccErrorCounts_st>() - 32usize];
-    ["Alignment of nvmlEccErrorCounts_st"]
-        [::core::mem::align_of::<nvmlEccErrorCounts_st>() - 8usize];
-    ["Offset of field: nvmlEccErrorCounts_st::l1Cache"]
-        [::core::mem::offset_of!(nvmlEccErrorCounts_st, l1Cache) - 0usize];
-    ["Offset of field: nvmlEccErrorCounts_st::l2Cache"]
-        [::core::mem::offset_of!(nvmlEccErrorCounts_st, l2Cache) - 8usize];
-    ["Offset of field: nvmlEccErrorCounts_st::deviceMemory"]
-        [::core::mem::offset_of!(nvmlEccErrorCounts_st, deviceMemory) - 16usize];
-    ["Offset of field: nvmlEccErrorCounts_st::registerFile"]
-        [::core::mem::offset_of!(nvmlEccErrorCounts_st, registerFile) - 24usize];
+    assert!(::core::mem::size_of::<nvmlEccErrorCounts_st>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlEccErrorCounts_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEccErrorCounts_st, l1Cache) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEccErrorCounts_st, l2Cache) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEccErrorCounts_st, deviceMemory) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlEccErrorCounts_st, registerFile) == 24usize);
 };
 pub type nvmlEccErrorCounts_t = nvmlEccErrorCounts_st;
 #[repr(C)]
@@ -815,12 +794,10 @@ pub struct nvmlUtilization_st {
     pub memory: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlUtilization_st"][::core::mem::size_of::<nvmlUtilization_st>() - 8usize];
-    ["Alignment of nvmlUtilization_st"][::core::mem::align_of::<nvmlUtilization_st>() - 4usize];
-    ["Offset of field: nvmlUtilization_st::gpu"]
-        [::core::mem::offset_of!(nvmlUtilization_st, gpu) - 0usize];
-    ["Offset of field: nvmlUtilization_st::memory"]
-        [::core::mem::offset_of!(nvmlUtilization_st, memory) - 4usize];
+    assert!(::core::mem::size_of::<nvmlUtilization_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlUtilization_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlUtilization_st, gpu) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlUtilization_st, memory) == 4usize);
 };
 pub type nvmlUtilization_t = nvmlUtilization_st;
 #[repr(C)]
@@ -831,13 +808,11 @@ pub struct nvmlMemory_st {
     pub used: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlMemory_st"][::core::mem::size_of::<nvmlMemory_st>() - 24usize];
-    ["Alignment of nvmlMemory_st"][::core::mem::align_of::<nvmlMemory_st>() - 8usize];
-    ["Offset of field: nvmlMemory_st::total"]
-        [::core::mem::offset_of!(nvmlMemory_st, total) - 0usize];
-    ["Offset of field: nvmlMemory_st::free"][::core::mem::offset_of!(nvmlMemory_st, free) - 8usize];
-    ["Offset of field: nvmlMemory_st::used"]
-        [::core::mem::offset_of!(nvmlMemory_st, used) - 16usize];
+    assert!(::core::mem::size_of::<nvmlMemory_st>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlMemory_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_st, total) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_st, free) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_st, used) == 16usize);
 };
 pub type nvmlMemory_t = nvmlMemory_st;
 #[repr(C)]
@@ -850,18 +825,13 @@ pub struct nvmlMemory_v2_st {
     pub used: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlMemory_v2_st"][::core::mem::size_of::<nvmlMemory_v2_st>() - 40usize];
-    ["Alignment of nvmlMemory_v2_st"][::core::mem::align_of::<nvmlMemory_v2_st>() - 8usize];
-    ["Offset of field: nvmlMemory_v2_st::version"]
-        [::core::mem::offset_of!(nvmlMemory_v2_st, version) - 0usize];
-    ["Offset of field: nvmlMemory_v2_st::total"]
-        [::core::mem::offset_of!(nvmlMemory_v2_st, total) - 8usize];
-    ["Offset of field: nvmlMemory_v2_st::reserved"]
-        [::core::mem::offset_of!(nvmlMemory_v2_st, reserved) - 16usize];
-    ["Offset of field: nvmlMemory_v2_st::free"]
-        [::core::mem::offset_of!(nvmlMemory_v2_st, free) - 24usize];
-    ["Offset of field: nvmlMemory_v2_st::used"]
-        [::core::mem::offset_of!(nvmlMemory_v2_st, used) - 32usize];
+    assert!(::core::mem::size_of::<nvmlMemory_v2_st>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlMemory_v2_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_v2_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_v2_st, total) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_v2_st, reserved) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_v2_st, free) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlMemory_v2_st, used) == 32usize);
 };
 pub type nvmlMemory_v2_t = nvmlMemory_v2_st;
 #[repr(C)]
@@ -872,16 +842,11 @@ pub struct nvmlSetMemoryLimits_v1_t {
     pub hardLimit: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlSetMemoryLimits_v1_t"]
-        [::core::mem::size_of::<nvmlSetMemoryLimits_v1_t>() - 24usize];
-    ["Alignment of nvmlSetMemoryLimits_v1_t"]
-        [::core::mem::align_of::<nvmlSetMemoryLimits_v1_t>() - 8usize];
-    ["Offset of field: nvmlSetMemoryLimits_v1_t::nameSpace"]
-        [::core::mem::offset_of!(nvmlSetMemoryLimits_v1_t, nameSpace) - 0usize];
-    ["Offset of field: nvmlSetMemoryLimits_v1_t::softLimit"]
-        [::core::mem::offset_of!(nvmlSetMemoryLimits_v1_t, softLimit) - 8usize];
-    ["Offset of field: nvmlSetMemoryLimits_v1_t::hardLimit"]
-        [::core::mem::offset_of!(nvmlSetMemoryLimits_v1_t, hardLimit) - 16usize];
+    assert!(::core::mem::size_of::<nvmlSetMemoryLimits_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlSetMemoryLimits_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSetMemoryLimits_v1_t, nameSpace) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSetMemoryLimits_v1_t, softLimit) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSetMemoryLimits_v1_t, hardLimit) == 16usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -892,18 +857,12 @@ pub struct nvmlGetMemoryLimits_v1_t {
     pub currentUsed: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlGetMemoryLimits_v1_t"]
-        [::core::mem::size_of::<nvmlGetMemoryLimits_v1_t>() - 32usize];
-    ["Alignment of nvmlGetMemoryLimits_v1_t"]
-        [::core::mem::align_of::<nvmlGetMemoryLimits_v1_t>() - 8usize];
-    ["Offset of field: nvmlGetMemoryLimits_v1_t::nameSpace"]
-        [::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, nameSpace) - 0usize];
-    ["Offset of field: nvmlGetMemoryLimits_v1_t::softLimit"]
-        [::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, softLimit) - 8usize];
-    ["Offset of field: nvmlGetMemoryLimits_v1_t::hardLimit"]
-        [::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, hardLimit) - 16usize];
-    ["Offset of field: nvmlGetMemoryLimits_v1_t::currentUsed"]
-        [::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, currentUsed) - 24usize];
+    assert!(::core::mem::size_of::<nvmlGetMemoryLimits_v1_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlGetMemoryLimits_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, nameSpace) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, softLimit) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, hardLimit) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlGetMemoryLimits_v1_t, currentUsed) == 24usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -913,14 +872,11 @@ pub struct nvmlBAR1Memory_st {
     pub bar1Used: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlBAR1Memory_st"][::core::mem::size_of::<nvmlBAR1Memory_st>() - 24usize];
-    ["Alignment of nvmlBAR1Memory_st"][::core::mem::align_of::<nvmlBAR1Memory_st>() - 8usize];
-    ["Offset of field: nvmlBAR1Memory_st::bar1Total"]
-        [::core::mem::offset_of!(nvmlBAR1Memory_st, bar1Total) - 0usize];
-    ["Offset of field: nvmlBAR1Memory_st::bar1Free"]
-        [::core::mem::offset_of!(nvmlBAR1Memory_st, bar1Free) - 8usize];
-    ["Offset of field: nvmlBAR1Memory_st::bar1Used"]
-        [::core::mem::offset_of!(nvmlBAR1Memory_st, bar1Used) - 16usize];
+    assert!(::core::mem::size_of::<nvmlBAR1Memory_st>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlBAR1Memory_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlBAR1Memory_st, bar1Total) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlBAR1Memory_st, bar1Free) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlBAR1Memory_st, bar1Used) == 16usize);
 };
 pub type nvmlBAR1Memory_t = nvmlBAR1Memory_st;
 #[repr(C)]
@@ -930,13 +886,10 @@ pub struct nvmlProcessInfo_v1_st {
     pub usedGpuMemory: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlProcessInfo_v1_st"][::core::mem::size_of::<nvmlProcessInfo_v1_st>() - 16usize];
-    ["Alignment of nvmlProcessInfo_v1_st"]
-        [::core::mem::align_of::<nvmlProcessInfo_v1_st>() - 8usize];
-    ["Offset of field: nvmlProcessInfo_v1_st::pid"]
-        [::core::mem::offset_of!(nvmlProcessInfo_v1_st, pid) - 0usize];
-    ["Offset of field: nvmlProcessInfo_v1_st::usedGpuMemory"]
-        [::core::mem::offset_of!(nvmlProcessInfo_v1_st, usedGpuMemory) - 8usize];
+    assert!(::core::mem::size_of::<nvmlProcessInfo_v1_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlProcessInfo_v1_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessInfo_v1_st, pid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlProcessInfo_v1_st, usedGpuMemory) == 8usize);
 };
 pub type nvmlProcessInfo_v1_t = nvmlProcessInfo_v1_st;
 #[repr(C)]
@@ -948,17 +901,12 @@ pub struct nvmlProcessInfo_v2_st {
     pub computeInstanceId: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlProcessInfo_v2_st"][::core::mem::size_of::<nvmlProcessInfo_v2_st>() - 24usize];
-    ["Alignment of nvmlProcessInfo_v2_st"]
-        [::core::mem::align_of::<nvmlProcessInfo_v2_st>() - 8usize];
-    ["Offset of field: nvmlProcessInfo_v2_st::pid"]
-        [::core::mem::offset_of!(nvmlProcessInfo_v2_st, pid) - 0usize];
-    ["Offset of field: nvmlProcessInfo_v2_st::usedGpuMemory"]
-        [::core::mem::offset_of!(nvmlProcessInfo_v2_st, usedGpuMemory) - 8usize];
-    ["Offset of field: nvmlProcessInfo_v2_st::gpuInstanceId"]
-        [::core::mem::offset_of!(nvmlProcessInfo_v2_st, gpuInstanceId) - 16usize];
-    ["Offset of field: nvmlProcessInfo_v2_st::computeInstanceId"]
-        [::core::mem::offset_of!(nvmlProcessInfo_v2_st, computeInstanceId) - 20usize];
+    assert!(::core::mem::size_of::<nvmlProcessInfo_v2_st>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlProcessInfo_v2_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessInfo_v2_st, pid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlProcessInfo_v2_st, usedGpuMemory) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessInfo_v2_st, gpuInstanceId) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlProcessInfo_v2_st, computeInstanceId) == 20usize);
 };
 pub type nvmlProcessInfo_v2_t = nvmlProcessInfo_v2_st;
 pub type nvmlProcessInfo_t = nvmlProcessInfo_v2_st;
@@ -972,19 +920,13 @@ pub struct nvmlProcessDetail_v1_t {
     pub usedGpuCcProtectedMemory: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlProcessDetail_v1_t"][::core::mem::size_of::<nvmlProcessDetail_v1_t>() - 32usize];
-    ["Alignment of nvmlProcessDetail_v1_t"]
-        [::core::mem::align_of::<nvmlProcessDetail_v1_t>() - 8usize];
-    ["Offset of field: nvmlProcessDetail_v1_t::pid"]
-        [::core::mem::offset_of!(nvmlProcessDetail_v1_t, pid) - 0usize];
-    ["Offset of field: nvmlProcessDetail_v1_t::usedGpuMemory"]
-        [::core::mem::offset_of!(nvmlProcessDetail_v1_t, usedGpuMemory) - 8usize];
-    ["Offset of field: nvmlProcessDetail_v1_t::gpuInstanceId"]
-        [::core::mem::offset_of!(nvmlProcessDetail_v1_t, gpuInstanceId) - 16usize];
-    ["Offset of field: nvmlProcessDetail_v1_t::computeInstanceId"]
-        [::core::mem::offset_of!(nvmlProcessDetail_v1_t, computeInstanceId) - 20usize];
-    ["Offset of field: nvmlProcessDetail_v1_t::usedGpuCcProtectedMemory"]
-        [::core::mem::offset_of!(nvmlProcessDetail_v1_t, usedGpuCcProtectedMemory) - 24usize];
+    assert!(::core::mem::size_of::<nvmlProcessDetail_v1_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlProcessDetail_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetail_v1_t, pid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetail_v1_t, usedGpuMemory) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetail_v1_t, gpuInstanceId) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetail_v1_t, computeInstanceId) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetail_v1_t, usedGpuCcProtectedMemory) == 24usize);
 };
 impl nvmlProcessMode_t {
     pub const NVML_PROCESS_MODE_COMPUTE: nvmlProcessMode_t = nvmlProcessMode_t(0);
@@ -1005,18 +947,12 @@ pub struct nvmlProcessDetailList_v1_t {
     pub procArray: *mut nvmlProcessDetail_v1_t,
 }
 const _: () = {
-    ["Size of nvmlProcessDetailList_v1_t"]
-        [::core::mem::size_of::<nvmlProcessDetailList_v1_t>() - 24usize];
-    ["Alignment of nvmlProcessDetailList_v1_t"]
-        [::core::mem::align_of::<nvmlProcessDetailList_v1_t>() - 8usize];
-    ["Offset of field: nvmlProcessDetailList_v1_t::version"]
-        [::core::mem::offset_of!(nvmlProcessDetailList_v1_t, version) - 0usize];
-    ["Offset of field: nvmlProcessDetailList_v1_t::mode"]
-        [::core::mem::offset_of!(nvmlProcessDetailList_v1_t, mode) - 4usize];
-    ["Offset of field: nvmlProcessDetailList_v1_t::numProcArrayEntries"]
-        [::core::mem::offset_of!(nvmlProcessDetailList_v1_t, numProcArrayEntries) - 8usize];
-    ["Offset of field: nvmlProcessDetailList_v1_t::procArray"]
-        [::core::mem::offset_of!(nvmlProcessDetailList_v1_t, procArray) - 16usize];
+    assert!(::core::mem::size_of::<nvmlProcessDetailList_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlProcessDetailList_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetailList_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetailList_v1_t, mode) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetailList_v1_t, numProcArrayEntries) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessDetailList_v1_t, procArray) == 16usize);
 };
 pub type nvmlProcessDetailList_t = nvmlProcessDetailList_v1_t;
 #[repr(C)]
@@ -1033,28 +969,17 @@ pub struct nvmlDeviceAttributes_st {
     pub memorySizeMB: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlDeviceAttributes_st"]
-        [::core::mem::size_of::<nvmlDeviceAttributes_st>() - 40usize];
-    ["Alignment of nvmlDeviceAttributes_st"]
-        [::core::mem::align_of::<nvmlDeviceAttributes_st>() - 8usize];
-    ["Offset of field: nvmlDeviceAttributes_st::multiprocessorCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, multiprocessorCount) - 0usize];
-    ["Offset of field: nvmlDeviceAttributes_st::sharedCopyEngineCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedCopyEngineCount) - 4usize];
-    ["Offset of field: nvmlDeviceAttributes_st::sharedDecoderCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedDecoderCount) - 8usize];
-    ["Offset of field: nvmlDeviceAttributes_st::sharedEncoderCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedEncoderCount) - 12usize];
-    ["Offset of field: nvmlDeviceAttributes_st::sharedJpegCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedJpegCount) - 16usize];
-    ["Offset of field: nvmlDeviceAttributes_st::sharedOfaCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedOfaCount) - 20usize];
-    ["Offset of field: nvmlDeviceAttributes_st::gpuInstanceSliceCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, gpuInstanceSliceCount) - 24usize];
-    ["Offset of field: nvmlDeviceAttributes_st::computeInstanceSliceCount"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, computeInstanceSliceCount) - 28usize];
-    ["Offset of field: nvmlDeviceAttributes_st::memorySizeMB"]
-        [::core::mem::offset_of!(nvmlDeviceAttributes_st, memorySizeMB) - 32usize];
+    assert!(::core::mem::size_of::<nvmlDeviceAttributes_st>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlDeviceAttributes_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, multiprocessorCount) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedCopyEngineCount) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedDecoderCount) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedEncoderCount) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedJpegCount) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, sharedOfaCount) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, gpuInstanceSliceCount) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, computeInstanceSliceCount) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAttributes_st, memorySizeMB) == 32usize);
 };
 pub type nvmlDeviceAttributes_t = nvmlDeviceAttributes_st;
 #[repr(C)]
@@ -1063,10 +988,9 @@ pub struct nvmlC2cModeInfo_v1_t {
     pub isC2cEnabled: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlC2cModeInfo_v1_t"][::core::mem::size_of::<nvmlC2cModeInfo_v1_t>() - 4usize];
-    ["Alignment of nvmlC2cModeInfo_v1_t"][::core::mem::align_of::<nvmlC2cModeInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlC2cModeInfo_v1_t::isC2cEnabled"]
-        [::core::mem::offset_of!(nvmlC2cModeInfo_v1_t, isC2cEnabled) - 0usize];
+    assert!(::core::mem::size_of::<nvmlC2cModeInfo_v1_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlC2cModeInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlC2cModeInfo_v1_t, isC2cEnabled) == 0usize);
 };
 impl nvmlDeviceAddressingModeType_t {
     pub const NVML_DEVICE_ADDRESSING_MODE_NONE: nvmlDeviceAddressingModeType_t =
@@ -1086,14 +1010,10 @@ pub struct nvmlDeviceAddressingMode_v1_t {
     pub value: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlDeviceAddressingMode_v1_t"]
-        [::core::mem::size_of::<nvmlDeviceAddressingMode_v1_t>() - 8usize];
-    ["Alignment of nvmlDeviceAddressingMode_v1_t"]
-        [::core::mem::align_of::<nvmlDeviceAddressingMode_v1_t>() - 4usize];
-    ["Offset of field: nvmlDeviceAddressingMode_v1_t::version"]
-        [::core::mem::offset_of!(nvmlDeviceAddressingMode_v1_t, version) - 0usize];
-    ["Offset of field: nvmlDeviceAddressingMode_v1_t::value"]
-        [::core::mem::offset_of!(nvmlDeviceAddressingMode_v1_t, value) - 4usize];
+    assert!(::core::mem::size_of::<nvmlDeviceAddressingMode_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlDeviceAddressingMode_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAddressingMode_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceAddressingMode_v1_t, value) == 4usize);
 };
 pub type nvmlDeviceAddressingMode_t = nvmlDeviceAddressingMode_v1_t;
 #[repr(C)]
@@ -1104,15 +1024,11 @@ pub struct nvmlRepairStatus_v1_t {
     pub bTpcRepairPending: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlRepairStatus_v1_t"][::core::mem::size_of::<nvmlRepairStatus_v1_t>() - 12usize];
-    ["Alignment of nvmlRepairStatus_v1_t"]
-        [::core::mem::align_of::<nvmlRepairStatus_v1_t>() - 4usize];
-    ["Offset of field: nvmlRepairStatus_v1_t::version"]
-        [::core::mem::offset_of!(nvmlRepairStatus_v1_t, version) - 0usize];
-    ["Offset of field: nvmlRepairStatus_v1_t::bChannelRepairPending"]
-        [::core::mem::offset_of!(nvmlRepairStatus_v1_t, bChannelRepairPending) - 4usize];
-    ["Offset of field: nvmlRepairStatus_v1_t::bTpcRepairPending"]
-        [::core::mem::offset_of!(nvmlRepairStatus_v1_t, bTpcRepairPending) - 8usize];
+    assert!(::core::mem::size_of::<nvmlRepairStatus_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlRepairStatus_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlRepairStatus_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlRepairStatus_v1_t, bChannelRepairPending) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlRepairStatus_v1_t, bTpcRepairPending) == 8usize);
 };
 pub type nvmlRepairStatus_t = nvmlRepairStatus_v1_t;
 #[repr(C)]
@@ -1121,12 +1037,11 @@ pub struct nvmlUnrepairableMemoryStatus_v1_t {
     pub bUnrepairableMemory: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlUnrepairableMemoryStatus_v1_t"]
-        [::core::mem::size_of::<nvmlUnrepairableMemoryStatus_v1_t>() - 4usize];
-    ["Alignment of nvmlUnrepairableMemoryStatus_v1_t"]
-        [::core::mem::align_of::<nvmlUnrepairableMemoryStatus_v1_t>() - 4usize];
-    ["Offset of field: nvmlUnrepairableMemoryStatus_v1_t::bUnrepairableMemory"]
-        [::core::mem::offset_of!(nvmlUnrepairableMemoryStatus_v1_t, bUnrepairableMemory) - 0usize];
+    assert!(::core::mem::size_of::<nvmlUnrepairableMemoryStatus_v1_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlUnrepairableMemoryStatus_v1_t>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlUnrepairableMemoryStatus_v1_t, bUnrepairableMemory) == 0usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1138,20 +1053,13 @@ pub struct nvmlRowRemapperHistogramValues_st {
     pub none: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlRowRemapperHistogramValues_st"]
-        [::core::mem::size_of::<nvmlRowRemapperHistogramValues_st>() - 20usize];
-    ["Alignment of nvmlRowRemapperHistogramValues_st"]
-        [::core::mem::align_of::<nvmlRowRemapperHistogramValues_st>() - 4usize];
-    ["Offset of field: nvmlRowRemapperHistogramValues_st::max"]
-        [::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, max) - 0usize];
-    ["Offset of field: nvmlRowRemapperHistogramValues_st::high"]
-        [::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, high) - 4usize];
-    ["Offset of field: nvmlRowRemapperHistogramValues_st::partial"]
-        [::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, partial) - 8usize];
-    ["Offset of field: nvmlRowRemapperHistogramValues_st::low"]
-        [::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, low) - 12usize];
-    ["Offset of field: nvmlRowRemapperHistogramValues_st::none"]
-        [::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, none) - 16usize];
+    assert!(::core::mem::size_of::<nvmlRowRemapperHistogramValues_st>() == 20usize);
+    assert!(::core::mem::align_of::<nvmlRowRemapperHistogramValues_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, max) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, high) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, partial) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, low) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlRowRemapperHistogramValues_st, none) == 16usize);
 };
 pub type nvmlRowRemapperHistogramValues_t = nvmlRowRemapperHistogramValues_st;
 impl nvmlBridgeChipType_t {
@@ -1206,14 +1114,10 @@ pub struct nvmlNvLinkUtilizationControl_st {
     pub pktfilter: nvmlNvLinkUtilizationCountPktTypes_t,
 }
 const _: () = {
-    ["Size of nvmlNvLinkUtilizationControl_st"]
-        [::core::mem::size_of::<nvmlNvLinkUtilizationControl_st>() - 8usize];
-    ["Alignment of nvmlNvLinkUtilizationControl_st"]
-        [::core::mem::align_of::<nvmlNvLinkUtilizationControl_st>() - 4usize];
-    ["Offset of field: nvmlNvLinkUtilizationControl_st::units"]
-        [::core::mem::offset_of!(nvmlNvLinkUtilizationControl_st, units) - 0usize];
-    ["Offset of field: nvmlNvLinkUtilizationControl_st::pktfilter"]
-        [::core::mem::offset_of!(nvmlNvLinkUtilizationControl_st, pktfilter) - 4usize];
+    assert!(::core::mem::size_of::<nvmlNvLinkUtilizationControl_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlNvLinkUtilizationControl_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkUtilizationControl_st, units) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkUtilizationControl_st, pktfilter) == 4usize);
 };
 pub type nvmlNvLinkUtilizationControl_t = nvmlNvLinkUtilizationControl_st;
 impl nvmlNvLinkCapability_t {
@@ -1295,13 +1199,10 @@ pub struct nvmlBridgeChipInfo_st {
     pub fwVersion: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlBridgeChipInfo_st"][::core::mem::size_of::<nvmlBridgeChipInfo_st>() - 8usize];
-    ["Alignment of nvmlBridgeChipInfo_st"]
-        [::core::mem::align_of::<nvmlBridgeChipInfo_st>() - 4usize];
-    ["Offset of field: nvmlBridgeChipInfo_st::type_"]
-        [::core::mem::offset_of!(nvmlBridgeChipInfo_st, type_) - 0usize];
-    ["Offset of field: nvmlBridgeChipInfo_st::fwVersion"]
-        [::core::mem::offset_of!(nvmlBridgeChipInfo_st, fwVersion) - 4usize];
+    assert!(::core::mem::size_of::<nvmlBridgeChipInfo_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlBridgeChipInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlBridgeChipInfo_st, type_) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlBridgeChipInfo_st, fwVersion) == 4usize);
 };
 pub type nvmlBridgeChipInfo_t = nvmlBridgeChipInfo_st;
 #[repr(C)]
@@ -1311,14 +1212,10 @@ pub struct nvmlBridgeChipHierarchy_st {
     pub bridgeChipInfo: [nvmlBridgeChipInfo_t; 128usize],
 }
 const _: () = {
-    ["Size of nvmlBridgeChipHierarchy_st"]
-        [::core::mem::size_of::<nvmlBridgeChipHierarchy_st>() - 1028usize];
-    ["Alignment of nvmlBridgeChipHierarchy_st"]
-        [::core::mem::align_of::<nvmlBridgeChipHierarchy_st>() - 4usize];
-    ["Offset of field: nvmlBridgeChipHierarchy_st::bridgeCount"]
-        [::core::mem::offset_of!(nvmlBridgeChipHierarchy_st, bridgeCount) - 0usize];
-    ["Offset of field: nvmlBridgeChipHierarchy_st::bridgeChipInfo"]
-        [::core::mem::offset_of!(nvmlBridgeChipHierarchy_st, bridgeChipInfo) - 4usize];
+    assert!(::core::mem::size_of::<nvmlBridgeChipHierarchy_st>() == 1028usize);
+    assert!(::core::mem::align_of::<nvmlBridgeChipHierarchy_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlBridgeChipHierarchy_st, bridgeCount) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlBridgeChipHierarchy_st, bridgeChipInfo) == 4usize);
 };
 pub type nvmlBridgeChipHierarchy_t = nvmlBridgeChipHierarchy_st;
 impl nvmlSamplingType_t {
@@ -1370,17 +1267,15 @@ pub union nvmlValue_st {
     pub usVal: ::core::ffi::c_ushort,
 }
 const _: () = {
-    ["Size of nvmlValue_st"][::core::mem::size_of::<nvmlValue_st>() - 8usize];
-    ["Alignment of nvmlValue_st"][::core::mem::align_of::<nvmlValue_st>() - 8usize];
-    ["Offset of field: nvmlValue_st::dVal"][::core::mem::offset_of!(nvmlValue_st, dVal) - 0usize];
-    ["Offset of field: nvmlValue_st::siVal"][::core::mem::offset_of!(nvmlValue_st, siVal) - 0usize];
-    ["Offset of field: nvmlValue_st::uiVal"][::core::mem::offset_of!(nvmlValue_st, uiVal) - 0usize];
-    ["Offset of field: nvmlValue_st::ulVal"][::core::mem::offset_of!(nvmlValue_st, ulVal) - 0usize];
-    ["Offset of field: nvmlValue_st::ullVal"]
-        [::core::mem::offset_of!(nvmlValue_st, ullVal) - 0usize];
-    ["Offset of field: nvmlValue_st::sllVal"]
-        [::core::mem::offset_of!(nvmlValue_st, sllVal) - 0usize];
-    ["Offset of field: nvmlValue_st::usVal"][::core::mem::offset_of!(nvmlValue_st, usVal) - 0usize];
+    assert!(::core::mem::size_of::<nvmlValue_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlValue_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, dVal) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, siVal) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, uiVal) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, ulVal) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, ullVal) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, sllVal) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlValue_st, usVal) == 0usize);
 };
 pub type nvmlValue_t = nvmlValue_st;
 #[repr(C)]
@@ -1390,12 +1285,10 @@ pub struct nvmlSample_st {
     pub sampleValue: nvmlValue_t,
 }
 const _: () = {
-    ["Size of nvmlSample_st"][::core::mem::size_of::<nvmlSample_st>() - 16usize];
-    ["Alignment of nvmlSample_st"][::core::mem::align_of::<nvmlSample_st>() - 8usize];
-    ["Offset of field: nvmlSample_st::timeStamp"]
-        [::core::mem::offset_of!(nvmlSample_st, timeStamp) - 0usize];
-    ["Offset of field: nvmlSample_st::sampleValue"]
-        [::core::mem::offset_of!(nvmlSample_st, sampleValue) - 8usize];
+    assert!(::core::mem::size_of::<nvmlSample_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlSample_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSample_st, timeStamp) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSample_st, sampleValue) == 8usize);
 };
 pub type nvmlSample_t = nvmlSample_st;
 impl nvmlPerfPolicyType_t {
@@ -1419,12 +1312,10 @@ pub struct nvmlViolationTime_st {
     pub violationTime: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlViolationTime_st"][::core::mem::size_of::<nvmlViolationTime_st>() - 16usize];
-    ["Alignment of nvmlViolationTime_st"][::core::mem::align_of::<nvmlViolationTime_st>() - 8usize];
-    ["Offset of field: nvmlViolationTime_st::referenceTime"]
-        [::core::mem::offset_of!(nvmlViolationTime_st, referenceTime) - 0usize];
-    ["Offset of field: nvmlViolationTime_st::violationTime"]
-        [::core::mem::offset_of!(nvmlViolationTime_st, violationTime) - 8usize];
+    assert!(::core::mem::size_of::<nvmlViolationTime_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlViolationTime_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlViolationTime_st, referenceTime) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlViolationTime_st, violationTime) == 8usize);
 };
 pub type nvmlViolationTime_t = nvmlViolationTime_st;
 impl nvmlThermalTarget_t {
@@ -1491,30 +1382,25 @@ pub struct nvmlGpuThermalSettings_t__bindgen_ty_1 {
     pub target: nvmlThermalTarget_t,
 }
 const _: () = {
-    ["Size of nvmlGpuThermalSettings_t__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlGpuThermalSettings_t__bindgen_ty_1>() - 20usize];
-    ["Alignment of nvmlGpuThermalSettings_t__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlGpuThermalSettings_t__bindgen_ty_1>() - 4usize];
-    ["Offset of field: nvmlGpuThermalSettings_t__bindgen_ty_1::controller"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, controller) - 0usize];
-    ["Offset of field: nvmlGpuThermalSettings_t__bindgen_ty_1::defaultMinTemp"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, defaultMinTemp) - 4usize];
-    ["Offset of field: nvmlGpuThermalSettings_t__bindgen_ty_1::defaultMaxTemp"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, defaultMaxTemp) - 8usize];
-    ["Offset of field: nvmlGpuThermalSettings_t__bindgen_ty_1::currentTemp"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, currentTemp) - 12usize];
-    ["Offset of field: nvmlGpuThermalSettings_t__bindgen_ty_1::target"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, target) - 16usize];
+    assert!(::core::mem::size_of::<nvmlGpuThermalSettings_t__bindgen_ty_1>() == 20usize);
+    assert!(::core::mem::align_of::<nvmlGpuThermalSettings_t__bindgen_ty_1>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, controller) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, defaultMinTemp) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, defaultMaxTemp) == 8usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, currentTemp) == 12usize
+    );
+    assert!(::core::mem::offset_of!(nvmlGpuThermalSettings_t__bindgen_ty_1, target) == 16usize);
 };
 const _: () = {
-    ["Size of nvmlGpuThermalSettings_t"]
-        [::core::mem::size_of::<nvmlGpuThermalSettings_t>() - 64usize];
-    ["Alignment of nvmlGpuThermalSettings_t"]
-        [::core::mem::align_of::<nvmlGpuThermalSettings_t>() - 4usize];
-    ["Offset of field: nvmlGpuThermalSettings_t::count"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t, count) - 0usize];
-    ["Offset of field: nvmlGpuThermalSettings_t::sensor"]
-        [::core::mem::offset_of!(nvmlGpuThermalSettings_t, sensor) - 4usize];
+    assert!(::core::mem::size_of::<nvmlGpuThermalSettings_t>() == 64usize);
+    assert!(::core::mem::align_of::<nvmlGpuThermalSettings_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuThermalSettings_t, count) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuThermalSettings_t, sensor) == 4usize);
 };
 impl nvmlCoolerControl_t {
     pub const NVML_THERMAL_COOLER_SIGNAL_NONE: nvmlCoolerControl_t = nvmlCoolerControl_t(0);
@@ -1544,16 +1430,12 @@ pub struct nvmlCoolerInfo_v1_t {
     pub target: nvmlCoolerTarget_t,
 }
 const _: () = {
-    ["Size of nvmlCoolerInfo_v1_t"][::core::mem::size_of::<nvmlCoolerInfo_v1_t>() - 16usize];
-    ["Alignment of nvmlCoolerInfo_v1_t"][::core::mem::align_of::<nvmlCoolerInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlCoolerInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlCoolerInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlCoolerInfo_v1_t::index"]
-        [::core::mem::offset_of!(nvmlCoolerInfo_v1_t, index) - 4usize];
-    ["Offset of field: nvmlCoolerInfo_v1_t::signalType"]
-        [::core::mem::offset_of!(nvmlCoolerInfo_v1_t, signalType) - 8usize];
-    ["Offset of field: nvmlCoolerInfo_v1_t::target"]
-        [::core::mem::offset_of!(nvmlCoolerInfo_v1_t, target) - 12usize];
+    assert!(::core::mem::size_of::<nvmlCoolerInfo_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlCoolerInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlCoolerInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlCoolerInfo_v1_t, index) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlCoolerInfo_v1_t, signalType) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlCoolerInfo_v1_t, target) == 12usize);
 };
 pub type nvmlCoolerInfo_t = nvmlCoolerInfo_v1_t;
 impl nvmlUUIDType_t {
@@ -1571,12 +1453,10 @@ pub union nvmlUUIDValue_t {
     pub bytes: [::core::ffi::c_uchar; 16usize],
 }
 const _: () = {
-    ["Size of nvmlUUIDValue_t"][::core::mem::size_of::<nvmlUUIDValue_t>() - 41usize];
-    ["Alignment of nvmlUUIDValue_t"][::core::mem::align_of::<nvmlUUIDValue_t>() - 1usize];
-    ["Offset of field: nvmlUUIDValue_t::str_"]
-        [::core::mem::offset_of!(nvmlUUIDValue_t, str_) - 0usize];
-    ["Offset of field: nvmlUUIDValue_t::bytes"]
-        [::core::mem::offset_of!(nvmlUUIDValue_t, bytes) - 0usize];
+    assert!(::core::mem::size_of::<nvmlUUIDValue_t>() == 41usize);
+    assert!(::core::mem::align_of::<nvmlUUIDValue_t>() == 1usize);
+    assert!(::core::mem::offset_of!(nvmlUUIDValue_t, str_) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlUUIDValue_t, bytes) == 0usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1586,14 +1466,11 @@ pub struct nvmlUUID_v1_t {
     pub value: nvmlUUIDValue_t,
 }
 const _: () = {
-    ["Size of nvmlUUID_v1_t"][::core::mem::size_of::<nvmlUUID_v1_t>() - 52usize];
-    ["Alignment of nvmlUUID_v1_t"][::core::mem::align_of::<nvmlUUID_v1_t>() - 4usize];
-    ["Offset of field: nvmlUUID_v1_t::version"]
-        [::core::mem::offset_of!(nvmlUUID_v1_t, version) - 0usize];
-    ["Offset of field: nvmlUUID_v1_t::type_"]
-        [::core::mem::offset_of!(nvmlUUID_v1_t, type_) - 4usize];
-    ["Offset of field: nvmlUUID_v1_t::value"]
-        [::core::mem::offset_of!(nvmlUUID_v1_t, value) - 8usize];
+    assert!(::core::mem::size_of::<nvmlUUID_v1_t>() == 52usize);
+    assert!(::core::mem::align_of::<nvmlUUID_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlUUID_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlUUID_v1_t, type_) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlUUID_v1_t, value) == 8usize);
 };
 pub type nvmlUUID_t = nvmlUUID_v1_t;
 #[repr(C)]
@@ -1603,11 +1480,10 @@ pub struct nvmlPdi_v1_t {
     pub value: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlPdi_v1_t"][::core::mem::size_of::<nvmlPdi_v1_t>() - 16usize];
-    ["Alignment of nvmlPdi_v1_t"][::core::mem::align_of::<nvmlPdi_v1_t>() - 8usize];
-    ["Offset of field: nvmlPdi_v1_t::version"]
-        [::core::mem::offset_of!(nvmlPdi_v1_t, version) - 0usize];
-    ["Offset of field: nvmlPdi_v1_t::value"][::core::mem::offset_of!(nvmlPdi_v1_t, value) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPdi_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlPdi_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPdi_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPdi_v1_t, value) == 8usize);
 };
 pub type nvmlPdi_t = nvmlPdi_v1_t;
 #[repr(C)]
@@ -1616,10 +1492,9 @@ pub struct nvmlPmgrPwrTuple_t {
     pub pwrmW: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPmgrPwrTuple_t"][::core::mem::size_of::<nvmlPmgrPwrTuple_t>() - 4usize];
-    ["Alignment of nvmlPmgrPwrTuple_t"][::core::mem::align_of::<nvmlPmgrPwrTuple_t>() - 4usize];
-    ["Offset of field: nvmlPmgrPwrTuple_t::pwrmW"]
-        [::core::mem::offset_of!(nvmlPmgrPwrTuple_t, pwrmW) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPmgrPwrTuple_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlPmgrPwrTuple_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPmgrPwrTuple_t, pwrmW) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1628,12 +1503,10 @@ pub struct nvmlRailMetrics_t {
     pub utilPct: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlRailMetrics_t"][::core::mem::size_of::<nvmlRailMetrics_t>() - 16usize];
-    ["Alignment of nvmlRailMetrics_t"][::core::mem::align_of::<nvmlRailMetrics_t>() - 8usize];
-    ["Offset of field: nvmlRailMetrics_t::freqkHz"]
-        [::core::mem::offset_of!(nvmlRailMetrics_t, freqkHz) - 0usize];
-    ["Offset of field: nvmlRailMetrics_t::utilPct"]
-        [::core::mem::offset_of!(nvmlRailMetrics_t, utilPct) - 8usize];
+    assert!(::core::mem::size_of::<nvmlRailMetrics_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlRailMetrics_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlRailMetrics_t, freqkHz) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlRailMetrics_t, utilPct) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1641,11 +1514,9 @@ pub struct nvmlCoreRailMetrics_t {
     pub rails: [nvmlRailMetrics_t; 2usize],
 }
 const _: () = {
-    ["Size of nvmlCoreRailMetrics_t"][::core::mem::size_of::<nvmlCoreRailMetrics_t>() - 32usize];
-    ["Alignment of nvmlCoreRailMetrics_t"]
-        [::core::mem::align_of::<nvmlCoreRailMetrics_t>() - 8usize];
-    ["Offset of field: nvmlCoreRailMetrics_t::rails"]
-        [::core::mem::offset_of!(nvmlCoreRailMetrics_t, rails) - 0usize];
+    assert!(::core::mem::size_of::<nvmlCoreRailMetrics_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlCoreRailMetrics_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlCoreRailMetrics_t, rails) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1653,12 +1524,9 @@ pub struct nvmlPwrModelMetricsDlppm1xPerf_t {
     pub perfms: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPwrModelMetricsDlppm1xPerf_t"]
-        [::core::mem::size_of::<nvmlPwrModelMetricsDlppm1xPerf_t>() - 4usize];
-    ["Alignment of nvmlPwrModelMetricsDlppm1xPerf_t"]
-        [::core::mem::align_of::<nvmlPwrModelMetricsDlppm1xPerf_t>() - 4usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1xPerf_t::perfms"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1xPerf_t, perfms) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPwrModelMetricsDlppm1xPerf_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlPwrModelMetricsDlppm1xPerf_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1xPerf_t, perfms) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1670,20 +1538,13 @@ pub struct nvmlPwrModelMetricsDlppm1x_t {
     pub perfMetrics: nvmlPwrModelMetricsDlppm1xPerf_t,
 }
 const _: () = {
-    ["Size of nvmlPwrModelMetricsDlppm1x_t"]
-        [::core::mem::size_of::<nvmlPwrModelMetricsDlppm1x_t>() - 64usize];
-    ["Alignment of nvmlPwrModelMetricsDlppm1x_t"]
-        [::core::mem::align_of::<nvmlPwrModelMetricsDlppm1x_t>() - 8usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1x_t::bValid"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, bValid) - 0usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1x_t::coreRail"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, coreRail) - 8usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1x_t::fbRail"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, fbRail) - 40usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1x_t::tgpPwrTuple"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, tgpPwrTuple) - 56usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1x_t::perfMetrics"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, perfMetrics) - 60usize];
+    assert!(::core::mem::size_of::<nvmlPwrModelMetricsDlppm1x_t>() == 64usize);
+    assert!(::core::mem::align_of::<nvmlPwrModelMetricsDlppm1x_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, bValid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, coreRail) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, fbRail) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, tgpPwrTuple) == 56usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsDlppm1x_t, perfMetrics) == 60usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1692,19 +1553,20 @@ pub struct nvmlPwrModelMetricsDlppm1xDramclkEstimates_t {
     pub numEstimatedMetrics: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlPwrModelMetricsDlppm1xDramclkEstimates_t"]
-        [::core::mem::size_of::<nvmlPwrModelMetricsDlppm1xDramclkEstimates_t>() - 520usize];
-    ["Alignment of nvmlPwrModelMetricsDlppm1xDramclkEstimates_t"]
-        [::core::mem::align_of::<nvmlPwrModelMetricsDlppm1xDramclkEstimates_t>() - 8usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1xDramclkEstimates_t::estimatedMetrics"][::core::mem::offset_of!(
-        nvmlPwrModelMetricsDlppm1xDramclkEstimates_t,
-        estimatedMetrics
-    ) - 0usize];
-    ["Offset of field: nvmlPwrModelMetricsDlppm1xDramclkEstimates_t::numEstimatedMetrics"][::core::mem::offset_of!(
-        nvmlPwrModelMetricsDlppm1xDramclkEstimates_t,
-        numEstimatedMetrics
-    )
-        - 512usize];
+    assert!(::core::mem::size_of::<nvmlPwrModelMetricsDlppm1xDramclkEstimates_t>() == 520usize);
+    assert!(::core::mem::align_of::<nvmlPwrModelMetricsDlppm1xDramclkEstimates_t>() == 8usize);
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlPwrModelMetricsDlppm1xDramclkEstimates_t,
+            estimatedMetrics
+        ) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlPwrModelMetricsDlppm1xDramclkEstimates_t,
+            numEstimatedMetrics
+        ) == 512usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1717,21 +1579,14 @@ pub struct nvmlObservedMetrics_t {
     pub perfMetrics: nvmlPwrModelMetricsDlppm1xPerf_t,
 }
 const _: () = {
-    ["Size of nvmlObservedMetrics_t"][::core::mem::size_of::<nvmlObservedMetrics_t>() - 1624usize];
-    ["Alignment of nvmlObservedMetrics_t"]
-        [::core::mem::align_of::<nvmlObservedMetrics_t>() - 8usize];
-    ["Offset of field: nvmlObservedMetrics_t::initialDramclkEst"]
-        [::core::mem::offset_of!(nvmlObservedMetrics_t, initialDramclkEst) - 0usize];
-    ["Offset of field: nvmlObservedMetrics_t::bValid"]
-        [::core::mem::offset_of!(nvmlObservedMetrics_t, bValid) - 1560usize];
-    ["Offset of field: nvmlObservedMetrics_t::coreRail"]
-        [::core::mem::offset_of!(nvmlObservedMetrics_t, coreRail) - 1568usize];
-    ["Offset of field: nvmlObservedMetrics_t::fbRail"]
-        [::core::mem::offset_of!(nvmlObservedMetrics_t, fbRail) - 1600usize];
-    ["Offset of field: nvmlObservedMetrics_t::tgpPwrTuple"]
-        [::core::mem::offset_of!(nvmlObservedMetrics_t, tgpPwrTuple) - 1616usize];
-    ["Offset of field: nvmlObservedMetrics_t::perfMetrics"]
-        [::core::mem::offset_of!(nvmlObservedMetrics_t, perfMetrics) - 1620usize];
+    assert!(::core::mem::size_of::<nvmlObservedMetrics_t>() == 1624usize);
+    assert!(::core::mem::align_of::<nvmlObservedMetrics_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlObservedMetrics_t, initialDramclkEst) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlObservedMetrics_t, bValid) == 1560usize);
+    assert!(::core::mem::offset_of!(nvmlObservedMetrics_t, coreRail) == 1568usize);
+    assert!(::core::mem::offset_of!(nvmlObservedMetrics_t, fbRail) == 1600usize);
+    assert!(::core::mem::offset_of!(nvmlObservedMetrics_t, tgpPwrTuple) == 1616usize);
+    assert!(::core::mem::offset_of!(nvmlObservedMetrics_t, perfMetrics) == 1620usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1739,12 +1594,9 @@ pub struct nvmlPerfMetricsDlppc2xSample_t {
     pub observedMetrics: nvmlObservedMetrics_t,
 }
 const _: () = {
-    ["Size of nvmlPerfMetricsDlppc2xSample_t"]
-        [::core::mem::size_of::<nvmlPerfMetricsDlppc2xSample_t>() - 1624usize];
-    ["Alignment of nvmlPerfMetricsDlppc2xSample_t"]
-        [::core::mem::align_of::<nvmlPerfMetricsDlppc2xSample_t>() - 8usize];
-    ["Offset of field: nvmlPerfMetricsDlppc2xSample_t::observedMetrics"]
-        [::core::mem::offset_of!(nvmlPerfMetricsDlppc2xSample_t, observedMetrics) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPerfMetricsDlppc2xSample_t>() == 1624usize);
+    assert!(::core::mem::align_of::<nvmlPerfMetricsDlppc2xSample_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricsDlppc2xSample_t, observedMetrics) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1753,14 +1605,10 @@ pub struct nvmlPwrModelMetricsSamplePfpp1x_t {
     pub estTgpPwrmW: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPwrModelMetricsSamplePfpp1x_t"]
-        [::core::mem::size_of::<nvmlPwrModelMetricsSamplePfpp1x_t>() - 68usize];
-    ["Alignment of nvmlPwrModelMetricsSamplePfpp1x_t"]
-        [::core::mem::align_of::<nvmlPwrModelMetricsSamplePfpp1x_t>() - 4usize];
-    ["Offset of field: nvmlPwrModelMetricsSamplePfpp1x_t::freqkHz"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsSamplePfpp1x_t, freqkHz) - 0usize];
-    ["Offset of field: nvmlPwrModelMetricsSamplePfpp1x_t::estTgpPwrmW"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsSamplePfpp1x_t, estTgpPwrmW) - 64usize];
+    assert!(::core::mem::size_of::<nvmlPwrModelMetricsSamplePfpp1x_t>() == 68usize);
+    assert!(::core::mem::align_of::<nvmlPwrModelMetricsSamplePfpp1x_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsSamplePfpp1x_t, freqkHz) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsSamplePfpp1x_t, estTgpPwrmW) == 64usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1769,14 +1617,10 @@ pub struct nvmlPwrModelOperatingPointPfpp1x_t {
     pub pwrmW: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPwrModelOperatingPointPfpp1x_t"]
-        [::core::mem::size_of::<nvmlPwrModelOperatingPointPfpp1x_t>() - 8usize];
-    ["Alignment of nvmlPwrModelOperatingPointPfpp1x_t"]
-        [::core::mem::align_of::<nvmlPwrModelOperatingPointPfpp1x_t>() - 4usize];
-    ["Offset of field: nvmlPwrModelOperatingPointPfpp1x_t::freqkHz"]
-        [::core::mem::offset_of!(nvmlPwrModelOperatingPointPfpp1x_t, freqkHz) - 0usize];
-    ["Offset of field: nvmlPwrModelOperatingPointPfpp1x_t::pwrmW"]
-        [::core::mem::offset_of!(nvmlPwrModelOperatingPointPfpp1x_t, pwrmW) - 4usize];
+    assert!(::core::mem::size_of::<nvmlPwrModelOperatingPointPfpp1x_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlPwrModelOperatingPointPfpp1x_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelOperatingPointPfpp1x_t, freqkHz) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelOperatingPointPfpp1x_t, pwrmW) == 4usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1789,22 +1633,14 @@ pub struct nvmlPwrModelMetricsPfpp1x_t {
     pub tgpHeadroommW: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPwrModelMetricsPfpp1x_t"]
-        [::core::mem::size_of::<nvmlPwrModelMetricsPfpp1x_t>() - 2204usize];
-    ["Alignment of nvmlPwrModelMetricsPfpp1x_t"]
-        [::core::mem::align_of::<nvmlPwrModelMetricsPfpp1x_t>() - 4usize];
-    ["Offset of field: nvmlPwrModelMetricsPfpp1x_t::numVfPoints"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, numVfPoints) - 0usize];
-    ["Offset of field: nvmlPwrModelMetricsPfpp1x_t::estimatedMetrics"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, estimatedMetrics) - 4usize];
-    ["Offset of field: nvmlPwrModelMetricsPfpp1x_t::bValid"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, bValid) - 2180usize];
-    ["Offset of field: nvmlPwrModelMetricsPfpp1x_t::maxPerfPerWattPoint"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, maxPerfPerWattPoint) - 2184usize];
-    ["Offset of field: nvmlPwrModelMetricsPfpp1x_t::fmaxAtVmaxPoint"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, fmaxAtVmaxPoint) - 2192usize];
-    ["Offset of field: nvmlPwrModelMetricsPfpp1x_t::tgpHeadroommW"]
-        [::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, tgpHeadroommW) - 2200usize];
+    assert!(::core::mem::size_of::<nvmlPwrModelMetricsPfpp1x_t>() == 2204usize);
+    assert!(::core::mem::align_of::<nvmlPwrModelMetricsPfpp1x_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, numVfPoints) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, estimatedMetrics) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, bValid) == 2180usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, maxPerfPerWattPoint) == 2184usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, fmaxAtVmaxPoint) == 2192usize);
+    assert!(::core::mem::offset_of!(nvmlPwrModelMetricsPfpp1x_t, tgpHeadroommW) == 2200usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1812,12 +1648,9 @@ pub struct nvmlPerfMetricsPfpp1xSample_t {
     pub estimatedMetrics: nvmlPwrModelMetricsPfpp1x_t,
 }
 const _: () = {
-    ["Size of nvmlPerfMetricsPfpp1xSample_t"]
-        [::core::mem::size_of::<nvmlPerfMetricsPfpp1xSample_t>() - 2204usize];
-    ["Alignment of nvmlPerfMetricsPfpp1xSample_t"]
-        [::core::mem::align_of::<nvmlPerfMetricsPfpp1xSample_t>() - 4usize];
-    ["Offset of field: nvmlPerfMetricsPfpp1xSample_t::estimatedMetrics"]
-        [::core::mem::offset_of!(nvmlPerfMetricsPfpp1xSample_t, estimatedMetrics) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPerfMetricsPfpp1xSample_t>() == 2204usize);
+    assert!(::core::mem::align_of::<nvmlPerfMetricsPfpp1xSample_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricsPfpp1xSample_t, estimatedMetrics) == 0usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1832,24 +1665,20 @@ pub union nvmlPerfMetricControllerSample_t__bindgen_ty_1 {
     pub pfpp1x: nvmlPerfMetricsPfpp1xSample_t,
 }
 const _: () = {
-    ["Size of nvmlPerfMetricControllerSample_t__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlPerfMetricControllerSample_t__bindgen_ty_1>() - 2208usize];
-    ["Alignment of nvmlPerfMetricControllerSample_t__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlPerfMetricControllerSample_t__bindgen_ty_1>() - 8usize];
-    ["Offset of field: nvmlPerfMetricControllerSample_t__bindgen_ty_1::dlppc2x"]
-        [::core::mem::offset_of!(nvmlPerfMetricControllerSample_t__bindgen_ty_1, dlppc2x) - 0usize];
-    ["Offset of field: nvmlPerfMetricControllerSample_t__bindgen_ty_1::pfpp1x"]
-        [::core::mem::offset_of!(nvmlPerfMetricControllerSample_t__bindgen_ty_1, pfpp1x) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPerfMetricControllerSample_t__bindgen_ty_1>() == 2208usize);
+    assert!(::core::mem::align_of::<nvmlPerfMetricControllerSample_t__bindgen_ty_1>() == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlPerfMetricControllerSample_t__bindgen_ty_1, dlppc2x) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlPerfMetricControllerSample_t__bindgen_ty_1, pfpp1x) == 0usize
+    );
 };
 const _: () = {
-    ["Size of nvmlPerfMetricControllerSample_t"]
-        [::core::mem::size_of::<nvmlPerfMetricControllerSample_t>() - 2216usize];
-    ["Alignment of nvmlPerfMetricControllerSample_t"]
-        [::core::mem::align_of::<nvmlPerfMetricControllerSample_t>() - 8usize];
-    ["Offset of field: nvmlPerfMetricControllerSample_t::controllerType"]
-        [::core::mem::offset_of!(nvmlPerfMetricControllerSample_t, controllerType) - 0usize];
-    ["Offset of field: nvmlPerfMetricControllerSample_t::data"]
-        [::core::mem::offset_of!(nvmlPerfMetricControllerSample_t, data) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPerfMetricControllerSample_t>() == 2216usize);
+    assert!(::core::mem::align_of::<nvmlPerfMetricControllerSample_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricControllerSample_t, controllerType) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricControllerSample_t, data) == 8usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1858,14 +1687,10 @@ pub struct nvmlPerfMetricsSample_t {
     pub controllerData: [nvmlPerfMetricControllerSample_t; 4usize],
 }
 const _: () = {
-    ["Size of nvmlPerfMetricsSample_t"]
-        [::core::mem::size_of::<nvmlPerfMetricsSample_t>() - 8872usize];
-    ["Alignment of nvmlPerfMetricsSample_t"]
-        [::core::mem::align_of::<nvmlPerfMetricsSample_t>() - 8usize];
-    ["Offset of field: nvmlPerfMetricsSample_t::numControllerData"]
-        [::core::mem::offset_of!(nvmlPerfMetricsSample_t, numControllerData) - 0usize];
-    ["Offset of field: nvmlPerfMetricsSample_t::controllerData"]
-        [::core::mem::offset_of!(nvmlPerfMetricsSample_t, controllerData) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPerfMetricsSample_t>() == 8872usize);
+    assert!(::core::mem::align_of::<nvmlPerfMetricsSample_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricsSample_t, numControllerData) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricsSample_t, controllerData) == 8usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1874,14 +1699,10 @@ pub struct nvmlPerfMetricsSamples_v1_t {
     pub samples: [nvmlPerfMetricsSample_t; 13usize],
 }
 const _: () = {
-    ["Size of nvmlPerfMetricsSamples_v1_t"]
-        [::core::mem::size_of::<nvmlPerfMetricsSamples_v1_t>() - 115344usize];
-    ["Alignment of nvmlPerfMetricsSamples_v1_t"]
-        [::core::mem::align_of::<nvmlPerfMetricsSamples_v1_t>() - 8usize];
-    ["Offset of field: nvmlPerfMetricsSamples_v1_t::numSamples"]
-        [::core::mem::offset_of!(nvmlPerfMetricsSamples_v1_t, numSamples) - 0usize];
-    ["Offset of field: nvmlPerfMetricsSamples_v1_t::samples"]
-        [::core::mem::offset_of!(nvmlPerfMetricsSamples_v1_t, samples) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPerfMetricsSamples_v1_t>() == 115344usize);
+    assert!(::core::mem::align_of::<nvmlPerfMetricsSamples_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricsSamples_v1_t, numSamples) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPerfMetricsSamples_v1_t, samples) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1889,10 +1710,9 @@ pub struct nvmlBBXTimeData_v1_t {
     pub timeRun: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlBBXTimeData_v1_t"][::core::mem::size_of::<nvmlBBXTimeData_v1_t>() - 4usize];
-    ["Alignment of nvmlBBXTimeData_v1_t"][::core::mem::align_of::<nvmlBBXTimeData_v1_t>() - 4usize];
-    ["Offset of field: nvmlBBXTimeData_v1_t::timeRun"]
-        [::core::mem::offset_of!(nvmlBBXTimeData_v1_t, timeRun) - 0usize];
+    assert!(::core::mem::size_of::<nvmlBBXTimeData_v1_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlBBXTimeData_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlBBXTimeData_v1_t, timeRun) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1900,10 +1720,9 @@ pub struct nvmlGpuUptime_v1_t {
     pub uptime: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuUptime_v1_t"][::core::mem::size_of::<nvmlGpuUptime_v1_t>() - 4usize];
-    ["Alignment of nvmlGpuUptime_v1_t"][::core::mem::align_of::<nvmlGpuUptime_v1_t>() - 4usize];
-    ["Offset of field: nvmlGpuUptime_v1_t::uptime"]
-        [::core::mem::offset_of!(nvmlGpuUptime_v1_t, uptime) - 0usize];
+    assert!(::core::mem::size_of::<nvmlGpuUptime_v1_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlGpuUptime_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuUptime_v1_t, uptime) == 0usize);
 };
 impl nvmlEnableState_t {
     pub const NVML_FEATURE_DISABLED: nvmlEnableState_t = nvmlEnableState_t(0);
@@ -1919,14 +1738,10 @@ pub struct nvmlDramEncryptionInfo_v1_t {
     pub encryptionState: nvmlEnableState_t,
 }
 const _: () = {
-    ["Size of nvmlDramEncryptionInfo_v1_t"]
-        [::core::mem::size_of::<nvmlDramEncryptionInfo_v1_t>() - 8usize];
-    ["Alignment of nvmlDramEncryptionInfo_v1_t"]
-        [::core::mem::align_of::<nvmlDramEncryptionInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlDramEncryptionInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlDramEncryptionInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlDramEncryptionInfo_v1_t::encryptionState"]
-        [::core::mem::offset_of!(nvmlDramEncryptionInfo_v1_t, encryptionState) - 4usize];
+    assert!(::core::mem::size_of::<nvmlDramEncryptionInfo_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlDramEncryptionInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDramEncryptionInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDramEncryptionInfo_v1_t, encryptionState) == 4usize);
 };
 pub type nvmlDramEncryptionInfo_t = nvmlDramEncryptionInfo_v1_t;
 impl nvmlBrandType_t {
@@ -1994,14 +1809,10 @@ pub struct nvmlMarginTemperature_v1_t {
     pub marginTemperature: ::core::ffi::c_int,
 }
 const _: () = {
-    ["Size of nvmlMarginTemperature_v1_t"]
-        [::core::mem::size_of::<nvmlMarginTemperature_v1_t>() - 8usize];
-    ["Alignment of nvmlMarginTemperature_v1_t"]
-        [::core::mem::align_of::<nvmlMarginTemperature_v1_t>() - 4usize];
-    ["Offset of field: nvmlMarginTemperature_v1_t::version"]
-        [::core::mem::offset_of!(nvmlMarginTemperature_v1_t, version) - 0usize];
-    ["Offset of field: nvmlMarginTemperature_v1_t::marginTemperature"]
-        [::core::mem::offset_of!(nvmlMarginTemperature_v1_t, marginTemperature) - 4usize];
+    assert!(::core::mem::size_of::<nvmlMarginTemperature_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlMarginTemperature_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlMarginTemperature_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlMarginTemperature_v1_t, marginTemperature) == 4usize);
 };
 pub type nvmlMarginTemperature_t = nvmlMarginTemperature_v1_t;
 impl nvmlComputeMode_t {
@@ -2021,14 +1832,10 @@ pub struct nvmlClkMonFaultInfo_struct {
     pub clkDomainFaultMask: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlClkMonFaultInfo_struct"]
-        [::core::mem::size_of::<nvmlClkMonFaultInfo_struct>() - 8usize];
-    ["Alignment of nvmlClkMonFaultInfo_struct"]
-        [::core::mem::align_of::<nvmlClkMonFaultInfo_struct>() - 4usize];
-    ["Offset of field: nvmlClkMonFaultInfo_struct::clkApiDomain"]
-        [::core::mem::offset_of!(nvmlClkMonFaultInfo_struct, clkApiDomain) - 0usize];
-    ["Offset of field: nvmlClkMonFaultInfo_struct::clkDomainFaultMask"]
-        [::core::mem::offset_of!(nvmlClkMonFaultInfo_struct, clkDomainFaultMask) - 4usize];
+    assert!(::core::mem::size_of::<nvmlClkMonFaultInfo_struct>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlClkMonFaultInfo_struct>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlClkMonFaultInfo_struct, clkApiDomain) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlClkMonFaultInfo_struct, clkDomainFaultMask) == 4usize);
 };
 pub type nvmlClkMonFaultInfo_t = nvmlClkMonFaultInfo_struct;
 #[repr(C)]
@@ -2039,16 +1846,11 @@ pub struct nvmlClkMonStatus_status {
     pub clkMonList: [nvmlClkMonFaultInfo_t; 32usize],
 }
 const _: () = {
-    ["Size of nvmlClkMonStatus_status"]
-        [::core::mem::size_of::<nvmlClkMonStatus_status>() - 264usize];
-    ["Alignment of nvmlClkMonStatus_status"]
-        [::core::mem::align_of::<nvmlClkMonStatus_status>() - 4usize];
-    ["Offset of field: nvmlClkMonStatus_status::bGlobalStatus"]
-        [::core::mem::offset_of!(nvmlClkMonStatus_status, bGlobalStatus) - 0usize];
-    ["Offset of field: nvmlClkMonStatus_status::clkMonListSize"]
-        [::core::mem::offset_of!(nvmlClkMonStatus_status, clkMonListSize) - 4usize];
-    ["Offset of field: nvmlClkMonStatus_status::clkMonList"]
-        [::core::mem::offset_of!(nvmlClkMonStatus_status, clkMonList) - 8usize];
+    assert!(::core::mem::size_of::<nvmlClkMonStatus_status>() == 264usize);
+    assert!(::core::mem::align_of::<nvmlClkMonStatus_status>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlClkMonStatus_status, bGlobalStatus) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlClkMonStatus_status, clkMonListSize) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlClkMonStatus_status, clkMonList) == 8usize);
 };
 pub type nvmlClkMonStatus_t = nvmlClkMonStatus_status;
 impl nvmlMemoryErrorType_t {
@@ -2128,20 +1930,14 @@ pub struct nvmlClockOffset_v1_t {
     pub maxClockOffsetMHz: ::core::ffi::c_int,
 }
 const _: () = {
-    ["Size of nvmlClockOffset_v1_t"][::core::mem::size_of::<nvmlClockOffset_v1_t>() - 24usize];
-    ["Alignment of nvmlClockOffset_v1_t"][::core::mem::align_of::<nvmlClockOffset_v1_t>() - 4usize];
-    ["Offset of field: nvmlClockOffset_v1_t::version"]
-        [::core::mem::offset_of!(nvmlClockOffset_v1_t, version) - 0usize];
-    ["Offset of field: nvmlClockOffset_v1_t::type_"]
-        [::core::mem::offset_of!(nvmlClockOffset_v1_t, type_) - 4usize];
-    ["Offset of field: nvmlClockOffset_v1_t::pstate"]
-        [::core::mem::offset_of!(nvmlClockOffset_v1_t, pstate) - 8usize];
-    ["Offset of field: nvmlClockOffset_v1_t::clockOffsetMHz"]
-        [::core::mem::offset_of!(nvmlClockOffset_v1_t, clockOffsetMHz) - 12usize];
-    ["Offset of field: nvmlClockOffset_v1_t::minClockOffsetMHz"]
-        [::core::mem::offset_of!(nvmlClockOffset_v1_t, minClockOffsetMHz) - 16usize];
-    ["Offset of field: nvmlClockOffset_v1_t::maxClockOffsetMHz"]
-        [::core::mem::offset_of!(nvmlClockOffset_v1_t, maxClockOffsetMHz) - 20usize];
+    assert!(::core::mem::size_of::<nvmlClockOffset_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlClockOffset_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlClockOffset_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlClockOffset_v1_t, type_) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlClockOffset_v1_t, pstate) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlClockOffset_v1_t, clockOffsetMHz) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlClockOffset_v1_t, minClockOffsetMHz) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlClockOffset_v1_t, maxClockOffsetMHz) == 20usize);
 };
 pub type nvmlClockOffset_t = nvmlClockOffset_v1_t;
 #[repr(C)]
@@ -2152,15 +1948,11 @@ pub struct nvmlFanSpeedInfo_v1_t {
     pub speed: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlFanSpeedInfo_v1_t"][::core::mem::size_of::<nvmlFanSpeedInfo_v1_t>() - 12usize];
-    ["Alignment of nvmlFanSpeedInfo_v1_t"]
-        [::core::mem::align_of::<nvmlFanSpeedInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlFanSpeedInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlFanSpeedInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlFanSpeedInfo_v1_t::fan"]
-        [::core::mem::offset_of!(nvmlFanSpeedInfo_v1_t, fan) - 4usize];
-    ["Offset of field: nvmlFanSpeedInfo_v1_t::speed"]
-        [::core::mem::offset_of!(nvmlFanSpeedInfo_v1_t, speed) - 8usize];
+    assert!(::core::mem::size_of::<nvmlFanSpeedInfo_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlFanSpeedInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFanSpeedInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlFanSpeedInfo_v1_t, fan) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFanSpeedInfo_v1_t, speed) == 8usize);
 };
 pub type nvmlFanSpeedInfo_t = nvmlFanSpeedInfo_v1_t;
 #[repr(C)]
@@ -2170,14 +1962,10 @@ pub struct nvmlDevicePerfModes_v1_t {
     pub str_: [::core::ffi::c_char; 2048usize],
 }
 const _: () = {
-    ["Size of nvmlDevicePerfModes_v1_t"]
-        [::core::mem::size_of::<nvmlDevicePerfModes_v1_t>() - 2052usize];
-    ["Alignment of nvmlDevicePerfModes_v1_t"]
-        [::core::mem::align_of::<nvmlDevicePerfModes_v1_t>() - 4usize];
-    ["Offset of field: nvmlDevicePerfModes_v1_t::version"]
-        [::core::mem::offset_of!(nvmlDevicePerfModes_v1_t, version) - 0usize];
-    ["Offset of field: nvmlDevicePerfModes_v1_t::str_"]
-        [::core::mem::offset_of!(nvmlDevicePerfModes_v1_t, str_) - 4usize];
+    assert!(::core::mem::size_of::<nvmlDevicePerfModes_v1_t>() == 2052usize);
+    assert!(::core::mem::align_of::<nvmlDevicePerfModes_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDevicePerfModes_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDevicePerfModes_v1_t, str_) == 4usize);
 };
 pub type nvmlDevicePerfModes_t = nvmlDevicePerfModes_v1_t;
 #[repr(C)]
@@ -2187,14 +1975,10 @@ pub struct nvmlDeviceCurrentClockFreqs_v1_t {
     pub str_: [::core::ffi::c_char; 2048usize],
 }
 const _: () = {
-    ["Size of nvmlDeviceCurrentClockFreqs_v1_t"]
-        [::core::mem::size_of::<nvmlDeviceCurrentClockFreqs_v1_t>() - 2052usize];
-    ["Alignment of nvmlDeviceCurrentClockFreqs_v1_t"]
-        [::core::mem::align_of::<nvmlDeviceCurrentClockFreqs_v1_t>() - 4usize];
-    ["Offset of field: nvmlDeviceCurrentClockFreqs_v1_t::version"]
-        [::core::mem::offset_of!(nvmlDeviceCurrentClockFreqs_v1_t, version) - 0usize];
-    ["Offset of field: nvmlDeviceCurrentClockFreqs_v1_t::str_"]
-        [::core::mem::offset_of!(nvmlDeviceCurrentClockFreqs_v1_t, str_) - 4usize];
+    assert!(::core::mem::size_of::<nvmlDeviceCurrentClockFreqs_v1_t>() == 2052usize);
+    assert!(::core::mem::align_of::<nvmlDeviceCurrentClockFreqs_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceCurrentClockFreqs_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceCurrentClockFreqs_v1_t, str_) == 4usize);
 };
 pub type nvmlDeviceCurrentClockFreqs_t = nvmlDeviceCurrentClockFreqs_v1_t;
 #[repr(C)]
@@ -2205,18 +1989,13 @@ pub struct nvmlDevicePowerMizerModes_v1_t {
     pub supportedPowerMizerModes: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlDevicePowerMizerModes_v1_t"]
-        [::core::mem::size_of::<nvmlDevicePowerMizerModes_v1_t>() - 12usize];
-    ["Alignment of nvmlDevicePowerMizerModes_v1_t"]
-        [::core::mem::align_of::<nvmlDevicePowerMizerModes_v1_t>() - 4usize];
-    ["Offset of field: nvmlDevicePowerMizerModes_v1_t::currentMode"]
-        [::core::mem::offset_of!(nvmlDevicePowerMizerModes_v1_t, currentMode) - 0usize];
-    ["Offset of field: nvmlDevicePowerMizerModes_v1_t::mode"]
-        [::core::mem::offset_of!(nvmlDevicePowerMizerModes_v1_t, mode) - 4usize];
-    ["Offset of field: nvmlDevicePowerMizerModes_v1_t::supportedPowerMizerModes"][::core::mem::offset_of!(
-        nvmlDevicePowerMizerModes_v1_t,
-        supportedPowerMizerModes
-    ) - 8usize];
+    assert!(::core::mem::size_of::<nvmlDevicePowerMizerModes_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlDevicePowerMizerModes_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDevicePowerMizerModes_v1_t, currentMode) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDevicePowerMizerModes_v1_t, mode) == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlDevicePowerMizerModes_v1_t, supportedPowerMizerModes) == 8usize
+    );
 };
 impl nvmlGpuOperationMode_t {
     pub const NVML_GOM_ALL_ON: nvmlGpuOperationMode_t = nvmlGpuOperationMode_t(0);
@@ -2320,22 +2099,14 @@ pub struct nvmlProcessUtilizationSample_st {
     pub decUtil: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlProcessUtilizationSample_st"]
-        [::core::mem::size_of::<nvmlProcessUtilizationSample_st>() - 32usize];
-    ["Alignment of nvmlProcessUtilizationSample_st"]
-        [::core::mem::align_of::<nvmlProcessUtilizationSample_st>() - 8usize];
-    ["Offset of field: nvmlProcessUtilizationSample_st::pid"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationSample_st, pid) - 0usize];
-    ["Offset of field: nvmlProcessUtilizationSample_st::timeStamp"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationSample_st, timeStamp) - 8usize];
-    ["Offset of field: nvmlProcessUtilizationSample_st::smUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationSample_st, smUtil) - 16usize];
-    ["Offset of field: nvmlProcessUtilizationSample_st::memUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationSample_st, memUtil) - 20usize];
-    ["Offset of field: nvmlProcessUtilizationSample_st::encUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationSample_st, encUtil) - 24usize];
-    ["Offset of field: nvmlProcessUtilizationSample_st::decUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationSample_st, decUtil) - 28usize];
+    assert!(::core::mem::size_of::<nvmlProcessUtilizationSample_st>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlProcessUtilizationSample_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationSample_st, pid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationSample_st, timeStamp) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationSample_st, smUtil) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationSample_st, memUtil) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationSample_st, encUtil) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationSample_st, decUtil) == 28usize);
 };
 pub type nvmlProcessUtilizationSample_t = nvmlProcessUtilizationSample_st;
 #[repr(C)]
@@ -2351,26 +2122,16 @@ pub struct nvmlProcessUtilizationInfo_v1_t {
     pub ofaUtil: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlProcessUtilizationInfo_v1_t"]
-        [::core::mem::size_of::<nvmlProcessUtilizationInfo_v1_t>() - 40usize];
-    ["Alignment of nvmlProcessUtilizationInfo_v1_t"]
-        [::core::mem::align_of::<nvmlProcessUtilizationInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::timeStamp"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, timeStamp) - 0usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::pid"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, pid) - 8usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::smUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, smUtil) - 12usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::memUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, memUtil) - 16usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::encUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, encUtil) - 20usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::decUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, decUtil) - 24usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::jpgUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, jpgUtil) - 28usize];
-    ["Offset of field: nvmlProcessUtilizationInfo_v1_t::ofaUtil"]
-        [::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, ofaUtil) - 32usize];
+    assert!(::core::mem::size_of::<nvmlProcessUtilizationInfo_v1_t>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlProcessUtilizationInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, timeStamp) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, pid) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, smUtil) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, memUtil) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, encUtil) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, decUtil) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, jpgUtil) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlProcessUtilizationInfo_v1_t, ofaUtil) == 32usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2381,18 +2142,16 @@ pub struct nvmlProcessesUtilizationInfo_v1_t {
     pub procUtilArray: *mut nvmlProcessUtilizationInfo_v1_t,
 }
 const _: () = {
-    ["Size of nvmlProcessesUtilizationInfo_v1_t"]
-        [::core::mem::size_of::<nvmlProcessesUtilizationInfo_v1_t>() - 24usize];
-    ["Alignment of nvmlProcessesUtilizationInfo_v1_t"]
-        [::core::mem::align_of::<nvmlProcessesUtilizationInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlProcessesUtilizationInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlProcessesUtilizationInfo_v1_t::processSamplesCount"]
-        [::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, processSamplesCount) - 4usize];
-    ["Offset of field: nvmlProcessesUtilizationInfo_v1_t::lastSeenTimeStamp"]
-        [::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, lastSeenTimeStamp) - 8usize];
-    ["Offset of field: nvmlProcessesUtilizationInfo_v1_t::procUtilArray"]
-        [::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, procUtilArray) - 16usize];
+    assert!(::core::mem::size_of::<nvmlProcessesUtilizationInfo_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlProcessesUtilizationInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, version) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, processSamplesCount) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, lastSeenTimeStamp) == 8usize
+    );
+    assert!(::core::mem::offset_of!(nvmlProcessesUtilizationInfo_v1_t, procUtilArray) == 16usize);
 };
 pub type nvmlProcessesUtilizationInfo_t = nvmlProcessesUtilizationInfo_v1_t;
 #[repr(C)]
@@ -2413,36 +2172,25 @@ pub struct nvmlEccSramErrorStatus_v1_t {
     pub bThresholdExceeded: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEccSramErrorStatus_v1_t"]
-        [::core::mem::size_of::<nvmlEccSramErrorStatus_v1_t>() - 104usize];
-    ["Alignment of nvmlEccSramErrorStatus_v1_t"]
-        [::core::mem::align_of::<nvmlEccSramErrorStatus_v1_t>() - 8usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::version"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, version) - 0usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncParity"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncParity) - 8usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncSecDed"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncSecDed) - 16usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateCor"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateCor) - 24usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::volatileUncParity"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, volatileUncParity) - 32usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::volatileUncSecDed"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, volatileUncSecDed) - 40usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::volatileCor"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, volatileCor) - 48usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncBucketL2"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketL2) - 56usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncBucketSm"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketSm) - 64usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncBucketPcie"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketPcie) - 72usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncBucketMcu"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketMcu) - 80usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::aggregateUncBucketOther"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketOther) - 88usize];
-    ["Offset of field: nvmlEccSramErrorStatus_v1_t::bThresholdExceeded"]
-        [::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, bThresholdExceeded) - 96usize];
+    assert!(::core::mem::size_of::<nvmlEccSramErrorStatus_v1_t>() == 104usize);
+    assert!(::core::mem::align_of::<nvmlEccSramErrorStatus_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncParity) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncSecDed) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateCor) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, volatileUncParity) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, volatileUncSecDed) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, volatileCor) == 48usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketL2) == 56usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketSm) == 64usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketPcie) == 72usize
+    );
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketMcu) == 80usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketOther) == 88usize
+    );
+    assert!(::core::mem::offset_of!(nvmlEccSramErrorStatus_v1_t, bThresholdExceeded) == 96usize);
 };
 pub type nvmlEccSramErrorStatus_t = nvmlEccSramErrorStatus_v1_t;
 #[repr(C)]
@@ -2458,25 +2206,16 @@ pub struct nvmlPlatformInfo_v1_t {
     pub moduleId: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlPlatformInfo_v1_t"][::core::mem::size_of::<nvmlPlatformInfo_v1_t>() - 44usize];
-    ["Alignment of nvmlPlatformInfo_v1_t"]
-        [::core::mem::align_of::<nvmlPlatformInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::ibGuid"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, ibGuid) - 4usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::rackGuid"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, rackGuid) - 20usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::chassisPhysicalSlotNumber"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, chassisPhysicalSlotNumber) - 36usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::computeSlotIndex"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, computeSlotIndex) - 37usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::nodeIndex"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, nodeIndex) - 38usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::peerType"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, peerType) - 39usize];
-    ["Offset of field: nvmlPlatformInfo_v1_t::moduleId"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v1_t, moduleId) - 40usize];
+    assert!(::core::mem::size_of::<nvmlPlatformInfo_v1_t>() == 44usize);
+    assert!(::core::mem::align_of::<nvmlPlatformInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, ibGuid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, rackGuid) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, chassisPhysicalSlotNumber) == 36usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, computeSlotIndex) == 37usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, nodeIndex) == 38usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, peerType) == 39usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v1_t, moduleId) == 40usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2491,25 +2230,16 @@ pub struct nvmlPlatformInfo_v2_t {
     pub moduleId: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlPlatformInfo_v2_t"][::core::mem::size_of::<nvmlPlatformInfo_v2_t>() - 44usize];
-    ["Alignment of nvmlPlatformInfo_v2_t"]
-        [::core::mem::align_of::<nvmlPlatformInfo_v2_t>() - 4usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::version"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, version) - 0usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::ibGuid"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, ibGuid) - 4usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::chassisSerialNumber"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, chassisSerialNumber) - 20usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::slotNumber"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, slotNumber) - 36usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::trayIndex"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, trayIndex) - 37usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::hostId"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, hostId) - 38usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::peerType"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, peerType) - 39usize];
-    ["Offset of field: nvmlPlatformInfo_v2_t::moduleId"]
-        [::core::mem::offset_of!(nvmlPlatformInfo_v2_t, moduleId) - 40usize];
+    assert!(::core::mem::size_of::<nvmlPlatformInfo_v2_t>() == 44usize);
+    assert!(::core::mem::align_of::<nvmlPlatformInfo_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, ibGuid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, chassisSerialNumber) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, slotNumber) == 36usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, trayIndex) == 37usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, hostId) == 38usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, peerType) == 39usize);
+    assert!(::core::mem::offset_of!(nvmlPlatformInfo_v2_t, moduleId) == 40usize);
 };
 pub type nvmlPlatformInfo_t = nvmlPlatformInfo_v2_t;
 #[repr(C)]
@@ -2518,10 +2248,9 @@ pub struct nvmlHostname_v1_t {
     pub value: [::core::ffi::c_char; 64usize],
 }
 const _: () = {
-    ["Size of nvmlHostname_v1_t"][::core::mem::size_of::<nvmlHostname_v1_t>() - 64usize];
-    ["Alignment of nvmlHostname_v1_t"][::core::mem::align_of::<nvmlHostname_v1_t>() - 1usize];
-    ["Offset of field: nvmlHostname_v1_t::value"]
-        [::core::mem::offset_of!(nvmlHostname_v1_t, value) - 0usize];
+    assert!(::core::mem::size_of::<nvmlHostname_v1_t>() == 64usize);
+    assert!(::core::mem::align_of::<nvmlHostname_v1_t>() == 1usize);
+    assert!(::core::mem::offset_of!(nvmlHostname_v1_t, value) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2535,28 +2264,26 @@ pub struct nvmlEccSramUniqueUncorrectedErrorEntry_v1_t {
     pub count: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEccSramUniqueUncorrectedErrorEntry_v1_t"]
-        [::core::mem::size_of::<nvmlEccSramUniqueUncorrectedErrorEntry_v1_t>() - 28usize];
-    ["Alignment of nvmlEccSramUniqueUncorrectedErrorEntry_v1_t"]
-        [::core::mem::align_of::<nvmlEccSramUniqueUncorrectedErrorEntry_v1_t>() - 4usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::unit"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, unit) - 0usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::location"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, location) - 4usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::sublocation"][::core::mem::offset_of!(
-        nvmlEccSramUniqueUncorrectedErrorEntry_v1_t,
-        sublocation
-    ) - 8usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::extlocation"][::core::mem::offset_of!(
-        nvmlEccSramUniqueUncorrectedErrorEntry_v1_t,
-        extlocation
-    ) - 12usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::address"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, address) - 16usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::isParity"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, isParity) - 20usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorEntry_v1_t::count"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, count) - 24usize];
+    assert!(::core::mem::size_of::<nvmlEccSramUniqueUncorrectedErrorEntry_v1_t>() == 28usize);
+    assert!(::core::mem::align_of::<nvmlEccSramUniqueUncorrectedErrorEntry_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, unit) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, location) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, sublocation) == 8usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, extlocation)
+            == 12usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, address) == 16usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, isParity) == 20usize
+    );
+    assert!(::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorEntry_v1_t, count) == 24usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2566,18 +2293,17 @@ pub struct nvmlEccSramUniqueUncorrectedErrorCounts_v1_t {
     pub entries: *mut nvmlEccSramUniqueUncorrectedErrorEntry_v1_t,
 }
 const _: () = {
-    ["Size of nvmlEccSramUniqueUncorrectedErrorCounts_v1_t"]
-        [::core::mem::size_of::<nvmlEccSramUniqueUncorrectedErrorCounts_v1_t>() - 16usize];
-    ["Alignment of nvmlEccSramUniqueUncorrectedErrorCounts_v1_t"]
-        [::core::mem::align_of::<nvmlEccSramUniqueUncorrectedErrorCounts_v1_t>() - 8usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorCounts_v1_t::version"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorCounts_v1_t, version) - 0usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorCounts_v1_t::entryCount"][::core::mem::offset_of!(
-        nvmlEccSramUniqueUncorrectedErrorCounts_v1_t,
-        entryCount
-    ) - 4usize];
-    ["Offset of field: nvmlEccSramUniqueUncorrectedErrorCounts_v1_t::entries"]
-        [::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorCounts_v1_t, entries) - 8usize];
+    assert!(::core::mem::size_of::<nvmlEccSramUniqueUncorrectedErrorCounts_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlEccSramUniqueUncorrectedErrorCounts_v1_t>() == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorCounts_v1_t, version) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorCounts_v1_t, entryCount) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccSramUniqueUncorrectedErrorCounts_v1_t, entries) == 8usize
+    );
 };
 pub type nvmlEccSramUniqueUncorrectedErrorCounts_t = nvmlEccSramUniqueUncorrectedErrorCounts_v1_t;
 #[repr(C)]
@@ -2591,22 +2317,14 @@ pub struct nvmlRemappedRowsInfo_v2_t {
     pub bFailureOccurred: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlRemappedRowsInfo_v2_t"]
-        [::core::mem::size_of::<nvmlRemappedRowsInfo_v2_t>() - 24usize];
-    ["Alignment of nvmlRemappedRowsInfo_v2_t"]
-        [::core::mem::align_of::<nvmlRemappedRowsInfo_v2_t>() - 4usize];
-    ["Offset of field: nvmlRemappedRowsInfo_v2_t::corrActiveRemaps"]
-        [::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, corrActiveRemaps) - 0usize];
-    ["Offset of field: nvmlRemappedRowsInfo_v2_t::corrInactiveRemaps"]
-        [::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, corrInactiveRemaps) - 4usize];
-    ["Offset of field: nvmlRemappedRowsInfo_v2_t::uncActiveRemaps"]
-        [::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, uncActiveRemaps) - 8usize];
-    ["Offset of field: nvmlRemappedRowsInfo_v2_t::uncInactiveRemaps"]
-        [::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, uncInactiveRemaps) - 12usize];
-    ["Offset of field: nvmlRemappedRowsInfo_v2_t::bPending"]
-        [::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, bPending) - 16usize];
-    ["Offset of field: nvmlRemappedRowsInfo_v2_t::bFailureOccurred"]
-        [::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, bFailureOccurred) - 20usize];
+    assert!(::core::mem::size_of::<nvmlRemappedRowsInfo_v2_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlRemappedRowsInfo_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, corrActiveRemaps) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, corrInactiveRemaps) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, uncActiveRemaps) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, uncInactiveRemaps) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, bPending) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlRemappedRowsInfo_v2_t, bFailureOccurred) == 20usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2615,13 +2333,10 @@ pub struct nvmlRusdSettings_v1_t {
     pub pollMask: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlRusdSettings_v1_t"][::core::mem::size_of::<nvmlRusdSettings_v1_t>() - 16usize];
-    ["Alignment of nvmlRusdSettings_v1_t"]
-        [::core::mem::align_of::<nvmlRusdSettings_v1_t>() - 8usize];
-    ["Offset of field: nvmlRusdSettings_v1_t::version"]
-        [::core::mem::offset_of!(nvmlRusdSettings_v1_t, version) - 0usize];
-    ["Offset of field: nvmlRusdSettings_v1_t::pollMask"]
-        [::core::mem::offset_of!(nvmlRusdSettings_v1_t, pollMask) - 8usize];
+    assert!(::core::mem::size_of::<nvmlRusdSettings_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlRusdSettings_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlRusdSettings_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlRusdSettings_v1_t, pollMask) == 8usize);
 };
 pub type nvmlDeviceArchitecture_t = ::core::ffi::c_uint;
 pub type nvmlBusType_t = ::core::ffi::c_uint;
@@ -2655,32 +2370,27 @@ pub struct nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1 {
     pub decThreshold: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1>() - 16usize];
-    ["Alignment of nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1>() - 4usize];
-    ["Offset of field: nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1::bIsPresent"]
-        [::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1, bIsPresent) - 0usize];
-    ["Offset of field: nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1::percentage"]
-        [::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1, percentage) - 4usize];
-    ["Offset of field: nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1::incThreshold"][::core::mem::offset_of!(
-        nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1,
-        incThreshold
-    ) - 8usize];
-    ["Offset of field: nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1::decThreshold"][::core::mem::offset_of!(
-        nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1,
-        decThreshold
-    ) - 12usize];
+    assert!(::core::mem::size_of::<nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1, bIsPresent) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1, percentage) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1, incThreshold) == 8usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st__bindgen_ty_1, decThreshold)
+            == 12usize
+    );
 };
 const _: () = {
-    ["Size of nvmlGpuDynamicPstatesInfo_st"]
-        [::core::mem::size_of::<nvmlGpuDynamicPstatesInfo_st>() - 132usize];
-    ["Alignment of nvmlGpuDynamicPstatesInfo_st"]
-        [::core::mem::align_of::<nvmlGpuDynamicPstatesInfo_st>() - 4usize];
-    ["Offset of field: nvmlGpuDynamicPstatesInfo_st::flags"]
-        [::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st, flags) - 0usize];
-    ["Offset of field: nvmlGpuDynamicPstatesInfo_st::utilization"]
-        [::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st, utilization) - 4usize];
+    assert!(::core::mem::size_of::<nvmlGpuDynamicPstatesInfo_st>() == 132usize);
+    assert!(::core::mem::align_of::<nvmlGpuDynamicPstatesInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st, flags) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuDynamicPstatesInfo_st, utilization) == 4usize);
 };
 pub type nvmlGpuDynamicPstatesInfo_t = nvmlGpuDynamicPstatesInfo_st;
 pub type nvmlPowerScopeType_t = ::core::ffi::c_uchar;
@@ -2692,14 +2402,11 @@ pub struct nvmlPowerValue_v2_t {
     pub powerValueMw: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPowerValue_v2_t"][::core::mem::size_of::<nvmlPowerValue_v2_t>() - 12usize];
-    ["Alignment of nvmlPowerValue_v2_t"][::core::mem::align_of::<nvmlPowerValue_v2_t>() - 4usize];
-    ["Offset of field: nvmlPowerValue_v2_t::version"]
-        [::core::mem::offset_of!(nvmlPowerValue_v2_t, version) - 0usize];
-    ["Offset of field: nvmlPowerValue_v2_t::powerScope"]
-        [::core::mem::offset_of!(nvmlPowerValue_v2_t, powerScope) - 4usize];
-    ["Offset of field: nvmlPowerValue_v2_t::powerValueMw"]
-        [::core::mem::offset_of!(nvmlPowerValue_v2_t, powerValueMw) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPowerValue_v2_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlPowerValue_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPowerValue_v2_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPowerValue_v2_t, powerScope) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPowerValue_v2_t, powerValueMw) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2711,20 +2418,13 @@ pub struct nvmlAdaptiveTgpModeInfo_v1_t {
     pub adjustedLimitMw: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlAdaptiveTgpModeInfo_v1_t"]
-        [::core::mem::size_of::<nvmlAdaptiveTgpModeInfo_v1_t>() - 20usize];
-    ["Alignment of nvmlAdaptiveTgpModeInfo_v1_t"]
-        [::core::mem::align_of::<nvmlAdaptiveTgpModeInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlAdaptiveTgpModeInfo_v1_t::inBandEnableRequest"]
-        [::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, inBandEnableRequest) - 0usize];
-    ["Offset of field: nvmlAdaptiveTgpModeInfo_v1_t::featureAllowedByAdmin"]
-        [::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, featureAllowedByAdmin) - 4usize];
-    ["Offset of field: nvmlAdaptiveTgpModeInfo_v1_t::adminOverrideEnabled"]
-        [::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, adminOverrideEnabled) - 8usize];
-    ["Offset of field: nvmlAdaptiveTgpModeInfo_v1_t::enablementStatus"]
-        [::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, enablementStatus) - 12usize];
-    ["Offset of field: nvmlAdaptiveTgpModeInfo_v1_t::adjustedLimitMw"]
-        [::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, adjustedLimitMw) - 16usize];
+    assert!(::core::mem::size_of::<nvmlAdaptiveTgpModeInfo_v1_t>() == 20usize);
+    assert!(::core::mem::align_of::<nvmlAdaptiveTgpModeInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, inBandEnableRequest) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, featureAllowedByAdmin) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, adminOverrideEnabled) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, enablementStatus) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlAdaptiveTgpModeInfo_v1_t, adjustedLimitMw) == 16usize);
 };
 impl nvmlGpuVirtualizationMode_t {
     pub const NVML_GPU_VIRTUALIZATION_MODE_NONE: nvmlGpuVirtualizationMode_t =
@@ -2847,14 +2547,10 @@ pub struct nvmlVgpuHeterogeneousMode_v1_t {
     pub mode: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuHeterogeneousMode_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuHeterogeneousMode_v1_t>() - 8usize];
-    ["Alignment of nvmlVgpuHeterogeneousMode_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuHeterogeneousMode_v1_t>() - 4usize];
-    ["Offset of field: nvmlVgpuHeterogeneousMode_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuHeterogeneousMode_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuHeterogeneousMode_v1_t::mode"]
-        [::core::mem::offset_of!(nvmlVgpuHeterogeneousMode_v1_t, mode) - 4usize];
+    assert!(::core::mem::size_of::<nvmlVgpuHeterogeneousMode_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuHeterogeneousMode_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuHeterogeneousMode_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuHeterogeneousMode_v1_t, mode) == 4usize);
 };
 pub type nvmlVgpuHeterogeneousMode_t = nvmlVgpuHeterogeneousMode_v1_t;
 #[repr(C)]
@@ -2864,14 +2560,10 @@ pub struct nvmlVgpuPlacementId_v1_t {
     pub placementId: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuPlacementId_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuPlacementId_v1_t>() - 8usize];
-    ["Alignment of nvmlVgpuPlacementId_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuPlacementId_v1_t>() - 4usize];
-    ["Offset of field: nvmlVgpuPlacementId_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementId_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuPlacementId_v1_t::placementId"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementId_v1_t, placementId) - 4usize];
+    assert!(::core::mem::size_of::<nvmlVgpuPlacementId_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuPlacementId_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementId_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementId_v1_t, placementId) == 4usize);
 };
 pub type nvmlVgpuPlacementId_t = nvmlVgpuPlacementId_v1_t;
 #[repr(C)]
@@ -2883,18 +2575,12 @@ pub struct nvmlVgpuPlacementList_v1_t {
     pub placementIds: *mut ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuPlacementList_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuPlacementList_v1_t>() - 24usize];
-    ["Alignment of nvmlVgpuPlacementList_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuPlacementList_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuPlacementList_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuPlacementList_v1_t::placementSize"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, placementSize) - 4usize];
-    ["Offset of field: nvmlVgpuPlacementList_v1_t::count"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, count) - 8usize];
-    ["Offset of field: nvmlVgpuPlacementList_v1_t::placementIds"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, placementIds) - 16usize];
+    assert!(::core::mem::size_of::<nvmlVgpuPlacementList_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlVgpuPlacementList_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, placementSize) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, count) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v1_t, placementIds) == 16usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2906,20 +2592,13 @@ pub struct nvmlVgpuPlacementList_v2_t {
     pub mode: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuPlacementList_v2_t"]
-        [::core::mem::size_of::<nvmlVgpuPlacementList_v2_t>() - 32usize];
-    ["Alignment of nvmlVgpuPlacementList_v2_t"]
-        [::core::mem::align_of::<nvmlVgpuPlacementList_v2_t>() - 8usize];
-    ["Offset of field: nvmlVgpuPlacementList_v2_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuPlacementList_v2_t::placementSize"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, placementSize) - 4usize];
-    ["Offset of field: nvmlVgpuPlacementList_v2_t::count"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, count) - 8usize];
-    ["Offset of field: nvmlVgpuPlacementList_v2_t::placementIds"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, placementIds) - 16usize];
-    ["Offset of field: nvmlVgpuPlacementList_v2_t::mode"]
-        [::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, mode) - 24usize];
+    assert!(::core::mem::size_of::<nvmlVgpuPlacementList_v2_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlVgpuPlacementList_v2_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, placementSize) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, count) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, placementIds) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPlacementList_v2_t, mode) == 24usize);
 };
 pub type nvmlVgpuPlacementList_t = nvmlVgpuPlacementList_v2_t;
 #[repr(C)]
@@ -2929,14 +2608,10 @@ pub struct nvmlVgpuTypeBar1Info_v1_t {
     pub bar1Size: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlVgpuTypeBar1Info_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuTypeBar1Info_v1_t>() - 16usize];
-    ["Alignment of nvmlVgpuTypeBar1Info_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuTypeBar1Info_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuTypeBar1Info_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuTypeBar1Info_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuTypeBar1Info_v1_t::bar1Size"]
-        [::core::mem::offset_of!(nvmlVgpuTypeBar1Info_v1_t, bar1Size) - 8usize];
+    assert!(::core::mem::size_of::<nvmlVgpuTypeBar1Info_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuTypeBar1Info_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeBar1Info_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeBar1Info_v1_t, bar1Size) == 8usize);
 };
 pub type nvmlVgpuTypeBar1Info_t = nvmlVgpuTypeBar1Info_v1_t;
 #[repr(C)]
@@ -2950,22 +2625,14 @@ pub struct nvmlVgpuInstanceUtilizationSample_st {
     pub decUtil: nvmlValue_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuInstanceUtilizationSample_st"]
-        [::core::mem::size_of::<nvmlVgpuInstanceUtilizationSample_st>() - 48usize];
-    ["Alignment of nvmlVgpuInstanceUtilizationSample_st"]
-        [::core::mem::align_of::<nvmlVgpuInstanceUtilizationSample_st>() - 8usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationSample_st::vgpuInstance"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, vgpuInstance) - 0usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationSample_st::timeStamp"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, timeStamp) - 8usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationSample_st::smUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, smUtil) - 16usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationSample_st::memUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, memUtil) - 24usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationSample_st::encUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, encUtil) - 32usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationSample_st::decUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, decUtil) - 40usize];
+    assert!(::core::mem::size_of::<nvmlVgpuInstanceUtilizationSample_st>() == 48usize);
+    assert!(::core::mem::align_of::<nvmlVgpuInstanceUtilizationSample_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, vgpuInstance) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, timeStamp) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, smUtil) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, memUtil) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, encUtil) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationSample_st, decUtil) == 40usize);
 };
 pub type nvmlVgpuInstanceUtilizationSample_t = nvmlVgpuInstanceUtilizationSample_st;
 #[repr(C)]
@@ -2981,26 +2648,16 @@ pub struct nvmlVgpuInstanceUtilizationInfo_v1_t {
     pub ofaUtil: nvmlValue_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuInstanceUtilizationInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuInstanceUtilizationInfo_v1_t>() - 64usize];
-    ["Alignment of nvmlVgpuInstanceUtilizationInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuInstanceUtilizationInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::timeStamp"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, timeStamp) - 0usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::vgpuInstance"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, vgpuInstance) - 8usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::smUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, smUtil) - 16usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::memUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, memUtil) - 24usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::encUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, encUtil) - 32usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::decUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, decUtil) - 40usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::jpgUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, jpgUtil) - 48usize];
-    ["Offset of field: nvmlVgpuInstanceUtilizationInfo_v1_t::ofaUtil"]
-        [::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, ofaUtil) - 56usize];
+    assert!(::core::mem::size_of::<nvmlVgpuInstanceUtilizationInfo_v1_t>() == 64usize);
+    assert!(::core::mem::align_of::<nvmlVgpuInstanceUtilizationInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, timeStamp) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, vgpuInstance) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, smUtil) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, memUtil) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, encUtil) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, decUtil) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, jpgUtil) == 48usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstanceUtilizationInfo_v1_t, ofaUtil) == 56usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3012,24 +2669,22 @@ pub struct nvmlVgpuInstancesUtilizationInfo_v1_t {
     pub vgpuUtilArray: *mut nvmlVgpuInstanceUtilizationInfo_v1_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuInstancesUtilizationInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuInstancesUtilizationInfo_v1_t>() - 32usize];
-    ["Alignment of nvmlVgpuInstancesUtilizationInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuInstancesUtilizationInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuInstancesUtilizationInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuInstancesUtilizationInfo_v1_t::sampleValType"]
-        [::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, sampleValType) - 4usize];
-    ["Offset of field: nvmlVgpuInstancesUtilizationInfo_v1_t::vgpuInstanceCount"][::core::mem::offset_of!(
-        nvmlVgpuInstancesUtilizationInfo_v1_t,
-        vgpuInstanceCount
-    ) - 8usize];
-    ["Offset of field: nvmlVgpuInstancesUtilizationInfo_v1_t::lastSeenTimeStamp"][::core::mem::offset_of!(
-        nvmlVgpuInstancesUtilizationInfo_v1_t,
-        lastSeenTimeStamp
-    ) - 16usize];
-    ["Offset of field: nvmlVgpuInstancesUtilizationInfo_v1_t::vgpuUtilArray"]
-        [::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, vgpuUtilArray) - 24usize];
+    assert!(::core::mem::size_of::<nvmlVgpuInstancesUtilizationInfo_v1_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlVgpuInstancesUtilizationInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, version) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, sampleValType) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, vgpuInstanceCount) == 8usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, lastSeenTimeStamp)
+            == 16usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuInstancesUtilizationInfo_v1_t, vgpuUtilArray) == 24usize
+    );
 };
 pub type nvmlVgpuInstancesUtilizationInfo_t = nvmlVgpuInstancesUtilizationInfo_v1_t;
 #[repr(C)]
@@ -3045,26 +2700,16 @@ pub struct nvmlVgpuProcessUtilizationSample_st {
     pub decUtil: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuProcessUtilizationSample_st"]
-        [::core::mem::size_of::<nvmlVgpuProcessUtilizationSample_st>() - 96usize];
-    ["Alignment of nvmlVgpuProcessUtilizationSample_st"]
-        [::core::mem::align_of::<nvmlVgpuProcessUtilizationSample_st>() - 8usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::vgpuInstance"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, vgpuInstance) - 0usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::pid"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, pid) - 4usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::processName"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, processName) - 8usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::timeStamp"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, timeStamp) - 72usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::smUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, smUtil) - 80usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::memUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, memUtil) - 84usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::encUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, encUtil) - 88usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationSample_st::decUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, decUtil) - 92usize];
+    assert!(::core::mem::size_of::<nvmlVgpuProcessUtilizationSample_st>() == 96usize);
+    assert!(::core::mem::align_of::<nvmlVgpuProcessUtilizationSample_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, vgpuInstance) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, pid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, processName) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, timeStamp) == 72usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, smUtil) == 80usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, memUtil) == 84usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, encUtil) == 88usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationSample_st, decUtil) == 92usize);
 };
 pub type nvmlVgpuProcessUtilizationSample_t = nvmlVgpuProcessUtilizationSample_st;
 #[repr(C)]
@@ -3082,30 +2727,18 @@ pub struct nvmlVgpuProcessUtilizationInfo_v1_t {
     pub ofaUtil: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuProcessUtilizationInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuProcessUtilizationInfo_v1_t>() - 104usize];
-    ["Alignment of nvmlVgpuProcessUtilizationInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuProcessUtilizationInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::processName"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, processName) - 0usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::timeStamp"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, timeStamp) - 64usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::vgpuInstance"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, vgpuInstance) - 72usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::pid"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, pid) - 76usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::smUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, smUtil) - 80usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::memUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, memUtil) - 84usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::encUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, encUtil) - 88usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::decUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, decUtil) - 92usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::jpgUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, jpgUtil) - 96usize];
-    ["Offset of field: nvmlVgpuProcessUtilizationInfo_v1_t::ofaUtil"]
-        [::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, ofaUtil) - 100usize];
+    assert!(::core::mem::size_of::<nvmlVgpuProcessUtilizationInfo_v1_t>() == 104usize);
+    assert!(::core::mem::align_of::<nvmlVgpuProcessUtilizationInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, processName) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, timeStamp) == 64usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, vgpuInstance) == 72usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, pid) == 76usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, smUtil) == 80usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, memUtil) == 84usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, encUtil) == 88usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, decUtil) == 92usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, jpgUtil) == 96usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessUtilizationInfo_v1_t, ofaUtil) == 100usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3116,22 +2749,19 @@ pub struct nvmlVgpuProcessesUtilizationInfo_v1_t {
     pub vgpuProcUtilArray: *mut nvmlVgpuProcessUtilizationInfo_v1_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuProcessesUtilizationInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuProcessesUtilizationInfo_v1_t>() - 24usize];
-    ["Alignment of nvmlVgpuProcessesUtilizationInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuProcessesUtilizationInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuProcessesUtilizationInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuProcessesUtilizationInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuProcessesUtilizationInfo_v1_t::vgpuProcessCount"]
-        [::core::mem::offset_of!(nvmlVgpuProcessesUtilizationInfo_v1_t, vgpuProcessCount) - 4usize];
-    ["Offset of field: nvmlVgpuProcessesUtilizationInfo_v1_t::lastSeenTimeStamp"][::core::mem::offset_of!(
-        nvmlVgpuProcessesUtilizationInfo_v1_t,
-        lastSeenTimeStamp
-    ) - 8usize];
-    ["Offset of field: nvmlVgpuProcessesUtilizationInfo_v1_t::vgpuProcUtilArray"][::core::mem::offset_of!(
-        nvmlVgpuProcessesUtilizationInfo_v1_t,
-        vgpuProcUtilArray
-    ) - 16usize];
+    assert!(::core::mem::size_of::<nvmlVgpuProcessesUtilizationInfo_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlVgpuProcessesUtilizationInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuProcessesUtilizationInfo_v1_t, version) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuProcessesUtilizationInfo_v1_t, vgpuProcessCount) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuProcessesUtilizationInfo_v1_t, lastSeenTimeStamp) == 8usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuProcessesUtilizationInfo_v1_t, vgpuProcUtilArray)
+            == 16usize
+    );
 };
 pub type nvmlVgpuProcessesUtilizationInfo_t = nvmlVgpuProcessesUtilizationInfo_v1_t;
 #[repr(C)]
@@ -3141,14 +2771,10 @@ pub struct nvmlVgpuRuntimeState_v1_t {
     pub size: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlVgpuRuntimeState_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuRuntimeState_v1_t>() - 16usize];
-    ["Alignment of nvmlVgpuRuntimeState_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuRuntimeState_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuRuntimeState_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuRuntimeState_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuRuntimeState_v1_t::size"]
-        [::core::mem::offset_of!(nvmlVgpuRuntimeState_v1_t, size) - 8usize];
+    assert!(::core::mem::size_of::<nvmlVgpuRuntimeState_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuRuntimeState_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuRuntimeState_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuRuntimeState_v1_t, size) == 8usize);
 };
 pub type nvmlVgpuRuntimeState_t = nvmlVgpuRuntimeState_v1_t;
 #[repr(C)]
@@ -3164,14 +2790,10 @@ pub struct nvmlVgpuSchedulerParams_t__bindgen_ty_1 {
     pub timeslice: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerParams_t__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_1>() - 8usize];
-    ["Alignment of nvmlVgpuSchedulerParams_t__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_1>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerParams_t__bindgen_ty_1::avgFactor"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerParams_t__bindgen_ty_1, avgFactor) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerParams_t__bindgen_ty_1::timeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerParams_t__bindgen_ty_1, timeslice) - 4usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_1>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_1>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerParams_t__bindgen_ty_1, avgFactor) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerParams_t__bindgen_ty_1, timeslice) == 4usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3179,22 +2801,15 @@ pub struct nvmlVgpuSchedulerParams_t__bindgen_ty_2 {
     pub timeslice: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerParams_t__bindgen_ty_2"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_2>() - 4usize];
-    ["Alignment of nvmlVgpuSchedulerParams_t__bindgen_ty_2"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_2>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerParams_t__bindgen_ty_2::timeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerParams_t__bindgen_ty_2, timeslice) - 0usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_2>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerParams_t__bindgen_ty_2>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerParams_t__bindgen_ty_2, timeslice) == 0usize);
 };
 const _: () = {
-    ["Size of nvmlVgpuSchedulerParams_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerParams_t>() - 8usize];
-    ["Alignment of nvmlVgpuSchedulerParams_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerParams_t>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerParams_t::vgpuSchedDataWithARR"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerParams_t, vgpuSchedDataWithARR) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerParams_t::vgpuSchedData"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerParams_t, vgpuSchedData) - 0usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerParams_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerParams_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerParams_t, vgpuSchedDataWithARR) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerParams_t, vgpuSchedData) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3207,24 +2822,17 @@ pub struct nvmlVgpuSchedulerLogEntries_st {
     pub cumulativePreemptionTime: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerLogEntries_st"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerLogEntries_st>() - 48usize];
-    ["Alignment of nvmlVgpuSchedulerLogEntries_st"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerLogEntries_st>() - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntries_st::timestamp"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, timestamp) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntries_st::timeRunTotal"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, timeRunTotal) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntries_st::timeRun"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, timeRun) - 16usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntries_st::swRunlistId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, swRunlistId) - 24usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntries_st::targetTimeSlice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, targetTimeSlice) - 32usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntries_st::cumulativePreemptionTime"][::core::mem::offset_of!(
-        nvmlVgpuSchedulerLogEntries_st,
-        cumulativePreemptionTime
-    ) - 40usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerLogEntries_st>() == 48usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerLogEntries_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, timestamp) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, timeRunTotal) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, timeRun) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, swRunlistId) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, targetTimeSlice) == 32usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerLogEntries_st, cumulativePreemptionTime)
+            == 40usize
+    );
 };
 pub type nvmlVgpuSchedulerLogEntry_t = nvmlVgpuSchedulerLogEntries_st;
 #[repr(C)]
@@ -3238,22 +2846,14 @@ pub struct nvmlVgpuSchedulerLog_st {
     pub logEntries: [nvmlVgpuSchedulerLogEntry_t; 200usize],
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerLog_st"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerLog_st>() - 9624usize];
-    ["Alignment of nvmlVgpuSchedulerLog_st"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerLog_st>() - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLog_st::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, engineId) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerLog_st::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, schedulerPolicy) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerLog_st::arrMode"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, arrMode) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLog_st::schedulerParams"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, schedulerParams) - 12usize];
-    ["Offset of field: nvmlVgpuSchedulerLog_st::entriesCount"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, entriesCount) - 20usize];
-    ["Offset of field: nvmlVgpuSchedulerLog_st::logEntries"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, logEntries) - 24usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerLog_st>() == 9624usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerLog_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, engineId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, schedulerPolicy) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, arrMode) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, schedulerParams) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, entriesCount) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLog_st, logEntries) == 24usize);
 };
 pub type nvmlVgpuSchedulerLog_t = nvmlVgpuSchedulerLog_st;
 #[repr(C)]
@@ -3264,16 +2864,11 @@ pub struct nvmlVgpuSchedulerGetState_st {
     pub schedulerParams: nvmlVgpuSchedulerParams_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerGetState_st"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerGetState_st>() - 16usize];
-    ["Alignment of nvmlVgpuSchedulerGetState_st"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerGetState_st>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerGetState_st::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerGetState_st, schedulerPolicy) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerGetState_st::arrMode"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerGetState_st, arrMode) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerGetState_st::schedulerParams"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerGetState_st, schedulerParams) - 8usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerGetState_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerGetState_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerGetState_st, schedulerPolicy) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerGetState_st, arrMode) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerGetState_st, schedulerParams) == 8usize);
 };
 pub type nvmlVgpuSchedulerGetState_t = nvmlVgpuSchedulerGetState_st;
 #[repr(C)]
@@ -3289,14 +2884,14 @@ pub struct nvmlVgpuSchedulerSetParams_t__bindgen_ty_1 {
     pub frequency: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerSetParams_t__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_1>() - 8usize];
-    ["Alignment of nvmlVgpuSchedulerSetParams_t__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_1>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerSetParams_t__bindgen_ty_1::avgFactor"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t__bindgen_ty_1, avgFactor) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerSetParams_t__bindgen_ty_1::frequency"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t__bindgen_ty_1, frequency) - 4usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_1>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_1>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t__bindgen_ty_1, avgFactor) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t__bindgen_ty_1, frequency) == 4usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3304,22 +2899,17 @@ pub struct nvmlVgpuSchedulerSetParams_t__bindgen_ty_2 {
     pub timeslice: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerSetParams_t__bindgen_ty_2"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_2>() - 4usize];
-    ["Alignment of nvmlVgpuSchedulerSetParams_t__bindgen_ty_2"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_2>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerSetParams_t__bindgen_ty_2::timeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t__bindgen_ty_2, timeslice) - 0usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_2>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerSetParams_t__bindgen_ty_2>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t__bindgen_ty_2, timeslice) == 0usize
+    );
 };
 const _: () = {
-    ["Size of nvmlVgpuSchedulerSetParams_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerSetParams_t>() - 8usize];
-    ["Alignment of nvmlVgpuSchedulerSetParams_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerSetParams_t>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerSetParams_t::vgpuSchedDataWithARR"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t, vgpuSchedDataWithARR) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerSetParams_t::vgpuSchedData"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t, vgpuSchedData) - 0usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerSetParams_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerSetParams_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t, vgpuSchedDataWithARR) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerSetParams_t, vgpuSchedData) == 0usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -3329,16 +2919,11 @@ pub struct nvmlVgpuSchedulerSetState_st {
     pub schedulerParams: nvmlVgpuSchedulerSetParams_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerSetState_st"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerSetState_st>() - 16usize];
-    ["Alignment of nvmlVgpuSchedulerSetState_st"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerSetState_st>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerSetState_st::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetState_st, schedulerPolicy) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerSetState_st::enableARRMode"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetState_st, enableARRMode) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerSetState_st::schedulerParams"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerSetState_st, schedulerParams) - 8usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerSetState_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerSetState_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerSetState_st, schedulerPolicy) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerSetState_st, enableARRMode) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerSetState_st, schedulerParams) == 8usize);
 };
 pub type nvmlVgpuSchedulerSetState_t = nvmlVgpuSchedulerSetState_st;
 #[repr(C)]
@@ -3354,26 +2939,28 @@ pub struct nvmlVgpuSchedulerCapabilities_st {
     pub minAvgFactorForARR: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerCapabilities_st"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerCapabilities_st>() - 40usize];
-    ["Alignment of nvmlVgpuSchedulerCapabilities_st"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerCapabilities_st>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::supportedSchedulers"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, supportedSchedulers) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::maxTimeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, maxTimeslice) - 12usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::minTimeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, minTimeslice) - 16usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::isArrModeSupported"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, isArrModeSupported) - 20usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::maxFrequencyForARR"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, maxFrequencyForARR) - 24usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::minFrequencyForARR"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, minFrequencyForARR) - 28usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::maxAvgFactorForARR"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, maxAvgFactorForARR) - 32usize];
-    ["Offset of field: nvmlVgpuSchedulerCapabilities_st::minAvgFactorForARR"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, minAvgFactorForARR) - 36usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerCapabilities_st>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerCapabilities_st>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, supportedSchedulers) == 0usize
+    );
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, maxTimeslice) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, minTimeslice) == 16usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, isArrModeSupported) == 20usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, maxFrequencyForARR) == 24usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, minFrequencyForARR) == 28usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, maxAvgFactorForARR) == 32usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerCapabilities_st, minAvgFactorForARR) == 36usize
+    );
 };
 pub type nvmlVgpuSchedulerCapabilities_t = nvmlVgpuSchedulerCapabilities_st;
 #[repr(C)]
@@ -3388,24 +2975,15 @@ pub struct nvmlVgpuLicenseExpiry_st {
     pub status: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlVgpuLicenseExpiry_st"]
-        [::core::mem::size_of::<nvmlVgpuLicenseExpiry_st>() - 16usize];
-    ["Alignment of nvmlVgpuLicenseExpiry_st"]
-        [::core::mem::align_of::<nvmlVgpuLicenseExpiry_st>() - 4usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::year"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, year) - 0usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::month"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, month) - 4usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::day"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, day) - 6usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::hour"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, hour) - 8usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::min"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, min) - 10usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::sec"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, sec) - 12usize];
-    ["Offset of field: nvmlVgpuLicenseExpiry_st::status"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, status) - 14usize];
+    assert!(::core::mem::size_of::<nvmlVgpuLicenseExpiry_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuLicenseExpiry_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, year) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, month) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, day) == 6usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, hour) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, min) == 10usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, sec) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseExpiry_st, status) == 14usize);
 };
 pub type nvmlVgpuLicenseExpiry_t = nvmlVgpuLicenseExpiry_st;
 #[repr(C)]
@@ -3416,15 +2994,11 @@ pub struct nvmlVgpuLicenseInfo_st {
     pub currentState: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuLicenseInfo_st"][::core::mem::size_of::<nvmlVgpuLicenseInfo_st>() - 24usize];
-    ["Alignment of nvmlVgpuLicenseInfo_st"]
-        [::core::mem::align_of::<nvmlVgpuLicenseInfo_st>() - 4usize];
-    ["Offset of field: nvmlVgpuLicenseInfo_st::isLicensed"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseInfo_st, isLicensed) - 0usize];
-    ["Offset of field: nvmlVgpuLicenseInfo_st::licenseExpiry"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseInfo_st, licenseExpiry) - 4usize];
-    ["Offset of field: nvmlVgpuLicenseInfo_st::currentState"]
-        [::core::mem::offset_of!(nvmlVgpuLicenseInfo_st, currentState) - 20usize];
+    assert!(::core::mem::size_of::<nvmlVgpuLicenseInfo_st>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlVgpuLicenseInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseInfo_st, isLicensed) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseInfo_st, licenseExpiry) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuLicenseInfo_st, currentState) == 20usize);
 };
 pub type nvmlVgpuLicenseInfo_t = nvmlVgpuLicenseInfo_st;
 #[repr(C)]
@@ -3439,24 +3013,15 @@ pub struct nvmlGridLicenseExpiry_st {
     pub status: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlGridLicenseExpiry_st"]
-        [::core::mem::size_of::<nvmlGridLicenseExpiry_st>() - 16usize];
-    ["Alignment of nvmlGridLicenseExpiry_st"]
-        [::core::mem::align_of::<nvmlGridLicenseExpiry_st>() - 4usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::year"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, year) - 0usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::month"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, month) - 4usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::day"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, day) - 6usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::hour"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, hour) - 8usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::min"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, min) - 10usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::sec"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, sec) - 12usize];
-    ["Offset of field: nvmlGridLicenseExpiry_st::status"]
-        [::core::mem::offset_of!(nvmlGridLicenseExpiry_st, status) - 14usize];
+    assert!(::core::mem::size_of::<nvmlGridLicenseExpiry_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlGridLicenseExpiry_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, year) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, month) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, day) == 6usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, hour) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, min) == 10usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, sec) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicenseExpiry_st, status) == 14usize);
 };
 pub type nvmlGridLicenseExpiry_t = nvmlGridLicenseExpiry_st;
 #[repr(C)]
@@ -3470,22 +3035,14 @@ pub struct nvmlGridLicensableFeature_st {
     pub licenseExpiry: nvmlGridLicenseExpiry_t,
 }
 const _: () = {
-    ["Size of nvmlGridLicensableFeature_st"]
-        [::core::mem::size_of::<nvmlGridLicensableFeature_st>() - 284usize];
-    ["Alignment of nvmlGridLicensableFeature_st"]
-        [::core::mem::align_of::<nvmlGridLicensableFeature_st>() - 4usize];
-    ["Offset of field: nvmlGridLicensableFeature_st::featureCode"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeature_st, featureCode) - 0usize];
-    ["Offset of field: nvmlGridLicensableFeature_st::featureState"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeature_st, featureState) - 4usize];
-    ["Offset of field: nvmlGridLicensableFeature_st::licenseInfo"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeature_st, licenseInfo) - 8usize];
-    ["Offset of field: nvmlGridLicensableFeature_st::productName"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeature_st, productName) - 136usize];
-    ["Offset of field: nvmlGridLicensableFeature_st::featureEnabled"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeature_st, featureEnabled) - 264usize];
-    ["Offset of field: nvmlGridLicensableFeature_st::licenseExpiry"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeature_st, licenseExpiry) - 268usize];
+    assert!(::core::mem::size_of::<nvmlGridLicensableFeature_st>() == 284usize);
+    assert!(::core::mem::align_of::<nvmlGridLicensableFeature_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicensableFeature_st, featureCode) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicensableFeature_st, featureState) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicensableFeature_st, licenseInfo) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicensableFeature_st, productName) == 136usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicensableFeature_st, featureEnabled) == 264usize);
+    assert!(::core::mem::offset_of!(nvmlGridLicensableFeature_st, licenseExpiry) == 268usize);
 };
 pub type nvmlGridLicensableFeature_t = nvmlGridLicensableFeature_st;
 #[repr(C)]
@@ -3496,16 +3053,17 @@ pub struct nvmlGridLicensableFeatures_st {
     pub gridLicensableFeatures: [nvmlGridLicensableFeature_t; 3usize],
 }
 const _: () = {
-    ["Size of nvmlGridLicensableFeatures_st"]
-        [::core::mem::size_of::<nvmlGridLicensableFeatures_st>() - 860usize];
-    ["Alignment of nvmlGridLicensableFeatures_st"]
-        [::core::mem::align_of::<nvmlGridLicensableFeatures_st>() - 4usize];
-    ["Offset of field: nvmlGridLicensableFeatures_st::isGridLicenseSupported"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeatures_st, isGridLicenseSupported) - 0usize];
-    ["Offset of field: nvmlGridLicensableFeatures_st::licensableFeaturesCount"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeatures_st, licensableFeaturesCount) - 4usize];
-    ["Offset of field: nvmlGridLicensableFeatures_st::gridLicensableFeatures"]
-        [::core::mem::offset_of!(nvmlGridLicensableFeatures_st, gridLicensableFeatures) - 8usize];
+    assert!(::core::mem::size_of::<nvmlGridLicensableFeatures_st>() == 860usize);
+    assert!(::core::mem::align_of::<nvmlGridLicensableFeatures_st>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlGridLicensableFeatures_st, isGridLicenseSupported) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGridLicensableFeatures_st, licensableFeaturesCount) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlGridLicensableFeatures_st, gridLicensableFeatures) == 8usize
+    );
 };
 pub type nvmlGridLicensableFeatures_t = nvmlGridLicensableFeatures_st;
 impl nvmlDeviceGpuRecoveryAction_t {
@@ -3537,16 +3095,11 @@ pub struct nvmlVgpuTypeIdInfo_v1_t {
     pub vgpuTypeIds: *mut nvmlVgpuTypeId_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuTypeIdInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuTypeIdInfo_v1_t>() - 16usize];
-    ["Alignment of nvmlVgpuTypeIdInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuTypeIdInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuTypeIdInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuTypeIdInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuTypeIdInfo_v1_t::vgpuCount"]
-        [::core::mem::offset_of!(nvmlVgpuTypeIdInfo_v1_t, vgpuCount) - 4usize];
-    ["Offset of field: nvmlVgpuTypeIdInfo_v1_t::vgpuTypeIds"]
-        [::core::mem::offset_of!(nvmlVgpuTypeIdInfo_v1_t, vgpuTypeIds) - 8usize];
+    assert!(::core::mem::size_of::<nvmlVgpuTypeIdInfo_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuTypeIdInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeIdInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeIdInfo_v1_t, vgpuCount) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeIdInfo_v1_t, vgpuTypeIds) == 8usize);
 };
 pub type nvmlVgpuTypeIdInfo_t = nvmlVgpuTypeIdInfo_v1_t;
 #[repr(C)]
@@ -3557,16 +3110,11 @@ pub struct nvmlVgpuTypeMaxInstance_v1_t {
     pub maxInstancePerGI: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuTypeMaxInstance_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuTypeMaxInstance_v1_t>() - 12usize];
-    ["Alignment of nvmlVgpuTypeMaxInstance_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuTypeMaxInstance_v1_t>() - 4usize];
-    ["Offset of field: nvmlVgpuTypeMaxInstance_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuTypeMaxInstance_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuTypeMaxInstance_v1_t::vgpuTypeId"]
-        [::core::mem::offset_of!(nvmlVgpuTypeMaxInstance_v1_t, vgpuTypeId) - 4usize];
-    ["Offset of field: nvmlVgpuTypeMaxInstance_v1_t::maxInstancePerGI"]
-        [::core::mem::offset_of!(nvmlVgpuTypeMaxInstance_v1_t, maxInstancePerGI) - 8usize];
+    assert!(::core::mem::size_of::<nvmlVgpuTypeMaxInstance_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlVgpuTypeMaxInstance_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeMaxInstance_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeMaxInstance_v1_t, vgpuTypeId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuTypeMaxInstance_v1_t, maxInstancePerGI) == 8usize);
 };
 pub type nvmlVgpuTypeMaxInstance_t = nvmlVgpuTypeMaxInstance_v1_t;
 #[repr(C)]
@@ -3577,16 +3125,11 @@ pub struct nvmlActiveVgpuInstanceInfo_v1_t {
     pub vgpuInstances: *mut nvmlVgpuInstance_t,
 }
 const _: () = {
-    ["Size of nvmlActiveVgpuInstanceInfo_v1_t"]
-        [::core::mem::size_of::<nvmlActiveVgpuInstanceInfo_v1_t>() - 16usize];
-    ["Alignment of nvmlActiveVgpuInstanceInfo_v1_t"]
-        [::core::mem::align_of::<nvmlActiveVgpuInstanceInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlActiveVgpuInstanceInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlActiveVgpuInstanceInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlActiveVgpuInstanceInfo_v1_t::vgpuCount"]
-        [::core::mem::offset_of!(nvmlActiveVgpuInstanceInfo_v1_t, vgpuCount) - 4usize];
-    ["Offset of field: nvmlActiveVgpuInstanceInfo_v1_t::vgpuInstances"]
-        [::core::mem::offset_of!(nvmlActiveVgpuInstanceInfo_v1_t, vgpuInstances) - 8usize];
+    assert!(::core::mem::size_of::<nvmlActiveVgpuInstanceInfo_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlActiveVgpuInstanceInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlActiveVgpuInstanceInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlActiveVgpuInstanceInfo_v1_t, vgpuCount) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlActiveVgpuInstanceInfo_v1_t, vgpuInstances) == 8usize);
 };
 pub type nvmlActiveVgpuInstanceInfo_t = nvmlActiveVgpuInstanceInfo_v1_t;
 #[repr(C)]
@@ -3599,20 +3142,13 @@ pub struct nvmlVgpuSchedulerState_v1_t {
     pub schedulerParams: nvmlVgpuSchedulerSetParams_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerState_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerState_v1_t>() - 24usize];
-    ["Alignment of nvmlVgpuSchedulerState_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerState_v1_t>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v1_t::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, engineId) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v1_t::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, schedulerPolicy) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v1_t::enableARRMode"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, enableARRMode) - 12usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v1_t::schedulerParams"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, schedulerParams) - 16usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerState_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerState_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, engineId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, schedulerPolicy) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, enableARRMode) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v1_t, schedulerParams) == 16usize);
 };
 pub type nvmlVgpuSchedulerState_t = nvmlVgpuSchedulerState_v1_t;
 #[repr(C)]
@@ -3625,20 +3161,13 @@ pub struct nvmlVgpuSchedulerStateInfo_v1_t {
     pub schedulerParams: nvmlVgpuSchedulerParams_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerStateInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerStateInfo_v1_t>() - 24usize];
-    ["Alignment of nvmlVgpuSchedulerStateInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerStateInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v1_t::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, engineId) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v1_t::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, schedulerPolicy) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v1_t::arrMode"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, arrMode) - 12usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v1_t::schedulerParams"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, schedulerParams) - 16usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerStateInfo_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerStateInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, engineId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, schedulerPolicy) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, arrMode) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v1_t, schedulerParams) == 16usize);
 };
 pub type nvmlVgpuSchedulerStateInfo_t = nvmlVgpuSchedulerStateInfo_v1_t;
 #[repr(C)]
@@ -3653,24 +3182,15 @@ pub struct nvmlVgpuSchedulerLogInfo_v1_t {
     pub logEntries: [nvmlVgpuSchedulerLogEntry_t; 200usize],
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerLogInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerLogInfo_v1_t>() - 9632usize];
-    ["Alignment of nvmlVgpuSchedulerLogInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerLogInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, engineId) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, schedulerPolicy) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::arrMode"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, arrMode) - 12usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::schedulerParams"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, schedulerParams) - 16usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::entriesCount"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, entriesCount) - 24usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v1_t::logEntries"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, logEntries) - 32usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerLogInfo_v1_t>() == 9632usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerLogInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, engineId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, schedulerPolicy) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, arrMode) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, schedulerParams) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, entriesCount) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v1_t, logEntries) == 32usize);
 };
 pub type nvmlVgpuSchedulerLogInfo_t = nvmlVgpuSchedulerLogInfo_v1_t;
 #[repr(C)]
@@ -3683,20 +3203,13 @@ pub struct nvmlVgpuCreatablePlacementInfo_v1_t {
     pub placementSize: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuCreatablePlacementInfo_v1_t"]
-        [::core::mem::size_of::<nvmlVgpuCreatablePlacementInfo_v1_t>() - 32usize];
-    ["Alignment of nvmlVgpuCreatablePlacementInfo_v1_t"]
-        [::core::mem::align_of::<nvmlVgpuCreatablePlacementInfo_v1_t>() - 8usize];
-    ["Offset of field: nvmlVgpuCreatablePlacementInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlVgpuCreatablePlacementInfo_v1_t::vgpuTypeId"]
-        [::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, vgpuTypeId) - 4usize];
-    ["Offset of field: nvmlVgpuCreatablePlacementInfo_v1_t::count"]
-        [::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, count) - 8usize];
-    ["Offset of field: nvmlVgpuCreatablePlacementInfo_v1_t::placementIds"]
-        [::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, placementIds) - 16usize];
-    ["Offset of field: nvmlVgpuCreatablePlacementInfo_v1_t::placementSize"]
-        [::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, placementSize) - 24usize];
+    assert!(::core::mem::size_of::<nvmlVgpuCreatablePlacementInfo_v1_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlVgpuCreatablePlacementInfo_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, vgpuTypeId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, count) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, placementIds) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuCreatablePlacementInfo_v1_t, placementSize) == 24usize);
 };
 pub type nvmlVgpuCreatablePlacementInfo_t = nvmlVgpuCreatablePlacementInfo_v1_t;
 #[repr(C)]
@@ -3708,18 +3221,12 @@ pub struct nvmlVgpuSchedulerStateInfo_v2_t {
     pub timeslice: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerStateInfo_v2_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerStateInfo_v2_t>() - 16usize];
-    ["Alignment of nvmlVgpuSchedulerStateInfo_v2_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerStateInfo_v2_t>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v2_t::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, engineId) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v2_t::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, schedulerPolicy) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v2_t::avgFactor"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, avgFactor) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerStateInfo_v2_t::timeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, timeslice) - 12usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerStateInfo_v2_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerStateInfo_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, engineId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, schedulerPolicy) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, avgFactor) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerStateInfo_v2_t, timeslice) == 12usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3733,26 +3240,18 @@ pub struct nvmlVgpuSchedulerLogEntry_v2_t {
     pub weight: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerLogEntry_v2_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerLogEntry_v2_t>() - 56usize];
-    ["Alignment of nvmlVgpuSchedulerLogEntry_v2_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerLogEntry_v2_t>() - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::timestamp"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, timestamp) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::timeRunTotal"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, timeRunTotal) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::timeRun"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, timeRun) - 16usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::swRunlistId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, swRunlistId) - 24usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::targetTimeSlice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, targetTimeSlice) - 32usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::cumulativePreemptionTime"][::core::mem::offset_of!(
-        nvmlVgpuSchedulerLogEntry_v2_t,
-        cumulativePreemptionTime
-    ) - 40usize];
-    ["Offset of field: nvmlVgpuSchedulerLogEntry_v2_t::weight"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, weight) - 48usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerLogEntry_v2_t>() == 56usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerLogEntry_v2_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, timestamp) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, timeRunTotal) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, timeRun) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, swRunlistId) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, targetTimeSlice) == 32usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, cumulativePreemptionTime)
+            == 40usize
+    );
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogEntry_v2_t, weight) == 48usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3765,22 +3264,14 @@ pub struct nvmlVgpuSchedulerLogInfo_v2_t {
     pub logEntries: [nvmlVgpuSchedulerLogEntry_v2_t; 200usize],
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerLogInfo_v2_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerLogInfo_v2_t>() - 11224usize];
-    ["Alignment of nvmlVgpuSchedulerLogInfo_v2_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerLogInfo_v2_t>() - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v2_t::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, engineId) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v2_t::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, schedulerPolicy) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v2_t::avgFactor"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, avgFactor) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v2_t::timeslice"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, timeslice) - 12usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v2_t::entriesCount"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, entriesCount) - 16usize];
-    ["Offset of field: nvmlVgpuSchedulerLogInfo_v2_t::logEntries"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, logEntries) - 24usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerLogInfo_v2_t>() == 11224usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerLogInfo_v2_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, engineId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, schedulerPolicy) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, avgFactor) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, timeslice) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, entriesCount) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerLogInfo_v2_t, logEntries) == 24usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3791,18 +3282,12 @@ pub struct nvmlVgpuSchedulerState_v2_t {
     pub frequency: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuSchedulerState_v2_t"]
-        [::core::mem::size_of::<nvmlVgpuSchedulerState_v2_t>() - 16usize];
-    ["Alignment of nvmlVgpuSchedulerState_v2_t"]
-        [::core::mem::align_of::<nvmlVgpuSchedulerState_v2_t>() - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v2_t::engineId"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, engineId) - 0usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v2_t::schedulerPolicy"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, schedulerPolicy) - 4usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v2_t::avgFactor"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, avgFactor) - 8usize];
-    ["Offset of field: nvmlVgpuSchedulerState_v2_t::frequency"]
-        [::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, frequency) - 12usize];
+    assert!(::core::mem::size_of::<nvmlVgpuSchedulerState_v2_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlVgpuSchedulerState_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, engineId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, schedulerPolicy) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, avgFactor) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuSchedulerState_v2_t, frequency) == 12usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -3810,11 +3295,9 @@ pub struct nvmlNvLinkPowerThres_st {
     pub lowPwrThreshold: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvLinkPowerThres_st"][::core::mem::size_of::<nvmlNvLinkPowerThres_st>() - 4usize];
-    ["Alignment of nvmlNvLinkPowerThres_st"]
-        [::core::mem::align_of::<nvmlNvLinkPowerThres_st>() - 4usize];
-    ["Offset of field: nvmlNvLinkPowerThres_st::lowPwrThreshold"]
-        [::core::mem::offset_of!(nvmlNvLinkPowerThres_st, lowPwrThreshold) - 0usize];
+    assert!(::core::mem::size_of::<nvmlNvLinkPowerThres_st>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlNvLinkPowerThres_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkPowerThres_st, lowPwrThreshold) == 0usize);
 };
 pub type nvmlNvLinkPowerThres_t = nvmlNvLinkPowerThres_st;
 #[repr(C)]
@@ -3829,22 +3312,15 @@ pub struct nvmlFieldValue_st {
     pub value: nvmlValue_t,
 }
 const _: () = {
-    ["Size of nvmlFieldValue_st"][::core::mem::size_of::<nvmlFieldValue_st>() - 40usize];
-    ["Alignment of nvmlFieldValue_st"][::core::mem::align_of::<nvmlFieldValue_st>() - 8usize];
-    ["Offset of field: nvmlFieldValue_st::fieldId"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, fieldId) - 0usize];
-    ["Offset of field: nvmlFieldValue_st::scopeId"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, scopeId) - 4usize];
-    ["Offset of field: nvmlFieldValue_st::timestamp"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, timestamp) - 8usize];
-    ["Offset of field: nvmlFieldValue_st::latencyUsec"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, latencyUsec) - 16usize];
-    ["Offset of field: nvmlFieldValue_st::valueType"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, valueType) - 24usize];
-    ["Offset of field: nvmlFieldValue_st::nvmlReturn"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, nvmlReturn) - 28usize];
-    ["Offset of field: nvmlFieldValue_st::value"]
-        [::core::mem::offset_of!(nvmlFieldValue_st, value) - 32usize];
+    assert!(::core::mem::size_of::<nvmlFieldValue_st>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlFieldValue_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, fieldId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, scopeId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, timestamp) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, latencyUsec) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, valueType) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, nvmlReturn) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlFieldValue_st, value) == 32usize);
 };
 pub type nvmlFieldValue_t = nvmlFieldValue_st;
 #[repr(C)]
@@ -3868,12 +3344,10 @@ pub struct nvmlHwbcEntry_st {
     pub firmwareVersion: [::core::ffi::c_char; 32usize],
 }
 const _: () = {
-    ["Size of nvmlHwbcEntry_st"][::core::mem::size_of::<nvmlHwbcEntry_st>() - 36usize];
-    ["Alignment of nvmlHwbcEntry_st"][::core::mem::align_of::<nvmlHwbcEntry_st>() - 4usize];
-    ["Offset of field: nvmlHwbcEntry_st::hwbcId"]
-        [::core::mem::offset_of!(nvmlHwbcEntry_st, hwbcId) - 0usize];
-    ["Offset of field: nvmlHwbcEntry_st::firmwareVersion"]
-        [::core::mem::offset_of!(nvmlHwbcEntry_st, firmwareVersion) - 4usize];
+    assert!(::core::mem::size_of::<nvmlHwbcEntry_st>() == 36usize);
+    assert!(::core::mem::align_of::<nvmlHwbcEntry_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlHwbcEntry_st, hwbcId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlHwbcEntry_st, firmwareVersion) == 4usize);
 };
 pub type nvmlHwbcEntry_t = nvmlHwbcEntry_st;
 impl nvmlFanState_t {
@@ -3897,12 +3371,10 @@ pub struct nvmlLedState_st {
     pub color: nvmlLedColor_t,
 }
 const _: () = {
-    ["Size of nvmlLedState_st"][::core::mem::size_of::<nvmlLedState_st>() - 260usize];
-    ["Alignment of nvmlLedState_st"][::core::mem::align_of::<nvmlLedState_st>() - 4usize];
-    ["Offset of field: nvmlLedState_st::cause"]
-        [::core::mem::offset_of!(nvmlLedState_st, cause) - 0usize];
-    ["Offset of field: nvmlLedState_st::color"]
-        [::core::mem::offset_of!(nvmlLedState_st, color) - 256usize];
+    assert!(::core::mem::size_of::<nvmlLedState_st>() == 260usize);
+    assert!(::core::mem::align_of::<nvmlLedState_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlLedState_st, cause) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlLedState_st, color) == 256usize);
 };
 pub type nvmlLedState_t = nvmlLedState_st;
 #[repr(C)]
@@ -3914,16 +3386,12 @@ pub struct nvmlUnitInfo_st {
     pub firmwareVersion: [::core::ffi::c_char; 96usize],
 }
 const _: () = {
-    ["Size of nvmlUnitInfo_st"][::core::mem::size_of::<nvmlUnitInfo_st>() - 384usize];
-    ["Alignment of nvmlUnitInfo_st"][::core::mem::align_of::<nvmlUnitInfo_st>() - 1usize];
-    ["Offset of field: nvmlUnitInfo_st::name"]
-        [::core::mem::offset_of!(nvmlUnitInfo_st, name) - 0usize];
-    ["Offset of field: nvmlUnitInfo_st::id"]
-        [::core::mem::offset_of!(nvmlUnitInfo_st, id) - 96usize];
-    ["Offset of field: nvmlUnitInfo_st::serial"]
-        [::core::mem::offset_of!(nvmlUnitInfo_st, serial) - 192usize];
-    ["Offset of field: nvmlUnitInfo_st::firmwareVersion"]
-        [::core::mem::offset_of!(nvmlUnitInfo_st, firmwareVersion) - 288usize];
+    assert!(::core::mem::size_of::<nvmlUnitInfo_st>() == 384usize);
+    assert!(::core::mem::align_of::<nvmlUnitInfo_st>() == 1usize);
+    assert!(::core::mem::offset_of!(nvmlUnitInfo_st, name) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlUnitInfo_st, id) == 96usize);
+    assert!(::core::mem::offset_of!(nvmlUnitInfo_st, serial) == 192usize);
+    assert!(::core::mem::offset_of!(nvmlUnitInfo_st, firmwareVersion) == 288usize);
 };
 pub type nvmlUnitInfo_t = nvmlUnitInfo_st;
 #[repr(C)]
@@ -3935,16 +3403,12 @@ pub struct nvmlPSUInfo_st {
     pub power: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPSUInfo_st"][::core::mem::size_of::<nvmlPSUInfo_st>() - 268usize];
-    ["Alignment of nvmlPSUInfo_st"][::core::mem::align_of::<nvmlPSUInfo_st>() - 4usize];
-    ["Offset of field: nvmlPSUInfo_st::state"]
-        [::core::mem::offset_of!(nvmlPSUInfo_st, state) - 0usize];
-    ["Offset of field: nvmlPSUInfo_st::current"]
-        [::core::mem::offset_of!(nvmlPSUInfo_st, current) - 256usize];
-    ["Offset of field: nvmlPSUInfo_st::voltage"]
-        [::core::mem::offset_of!(nvmlPSUInfo_st, voltage) - 260usize];
-    ["Offset of field: nvmlPSUInfo_st::power"]
-        [::core::mem::offset_of!(nvmlPSUInfo_st, power) - 264usize];
+    assert!(::core::mem::size_of::<nvmlPSUInfo_st>() == 268usize);
+    assert!(::core::mem::align_of::<nvmlPSUInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPSUInfo_st, state) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPSUInfo_st, current) == 256usize);
+    assert!(::core::mem::offset_of!(nvmlPSUInfo_st, voltage) == 260usize);
+    assert!(::core::mem::offset_of!(nvmlPSUInfo_st, power) == 264usize);
 };
 pub type nvmlPSUInfo_t = nvmlPSUInfo_st;
 #[repr(C)]
@@ -3954,12 +3418,10 @@ pub struct nvmlUnitFanInfo_st {
     pub state: nvmlFanState_t,
 }
 const _: () = {
-    ["Size of nvmlUnitFanInfo_st"][::core::mem::size_of::<nvmlUnitFanInfo_st>() - 8usize];
-    ["Alignment of nvmlUnitFanInfo_st"][::core::mem::align_of::<nvmlUnitFanInfo_st>() - 4usize];
-    ["Offset of field: nvmlUnitFanInfo_st::speed"]
-        [::core::mem::offset_of!(nvmlUnitFanInfo_st, speed) - 0usize];
-    ["Offset of field: nvmlUnitFanInfo_st::state"]
-        [::core::mem::offset_of!(nvmlUnitFanInfo_st, state) - 4usize];
+    assert!(::core::mem::size_of::<nvmlUnitFanInfo_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlUnitFanInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlUnitFanInfo_st, speed) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlUnitFanInfo_st, state) == 4usize);
 };
 pub type nvmlUnitFanInfo_t = nvmlUnitFanInfo_st;
 #[repr(C)]
@@ -3969,12 +3431,10 @@ pub struct nvmlUnitFanSpeeds_st {
     pub count: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlUnitFanSpeeds_st"][::core::mem::size_of::<nvmlUnitFanSpeeds_st>() - 196usize];
-    ["Alignment of nvmlUnitFanSpeeds_st"][::core::mem::align_of::<nvmlUnitFanSpeeds_st>() - 4usize];
-    ["Offset of field: nvmlUnitFanSpeeds_st::fans"]
-        [::core::mem::offset_of!(nvmlUnitFanSpeeds_st, fans) - 0usize];
-    ["Offset of field: nvmlUnitFanSpeeds_st::count"]
-        [::core::mem::offset_of!(nvmlUnitFanSpeeds_st, count) - 192usize];
+    assert!(::core::mem::size_of::<nvmlUnitFanSpeeds_st>() == 196usize);
+    assert!(::core::mem::align_of::<nvmlUnitFanSpeeds_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlUnitFanSpeeds_st, fans) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlUnitFanSpeeds_st, count) == 192usize);
 };
 pub type nvmlUnitFanSpeeds_t = nvmlUnitFanSpeeds_st;
 #[repr(C)]
@@ -4001,18 +3461,13 @@ pub struct nvmlEventData_st {
     pub computeInstanceId: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEventData_st"][::core::mem::size_of::<nvmlEventData_st>() - 32usize];
-    ["Alignment of nvmlEventData_st"][::core::mem::align_of::<nvmlEventData_st>() - 8usize];
-    ["Offset of field: nvmlEventData_st::device"]
-        [::core::mem::offset_of!(nvmlEventData_st, device) - 0usize];
-    ["Offset of field: nvmlEventData_st::eventType"]
-        [::core::mem::offset_of!(nvmlEventData_st, eventType) - 8usize];
-    ["Offset of field: nvmlEventData_st::eventData"]
-        [::core::mem::offset_of!(nvmlEventData_st, eventData) - 16usize];
-    ["Offset of field: nvmlEventData_st::gpuInstanceId"]
-        [::core::mem::offset_of!(nvmlEventData_st, gpuInstanceId) - 24usize];
-    ["Offset of field: nvmlEventData_st::computeInstanceId"]
-        [::core::mem::offset_of!(nvmlEventData_st, computeInstanceId) - 28usize];
+    assert!(::core::mem::size_of::<nvmlEventData_st>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlEventData_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEventData_st, device) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEventData_st, eventType) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEventData_st, eventData) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlEventData_st, gpuInstanceId) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlEventData_st, computeInstanceId) == 28usize);
 };
 pub type nvmlEventData_t = nvmlEventData_st;
 impl nvmlGpuOperationalEventLogLevel_t {
@@ -4070,12 +3525,9 @@ pub struct nvmlEventSetGetContextCount_v1_t {
     pub count: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEventSetGetContextCount_v1_t"]
-        [::core::mem::size_of::<nvmlEventSetGetContextCount_v1_t>() - 4usize];
-    ["Alignment of nvmlEventSetGetContextCount_v1_t"]
-        [::core::mem::align_of::<nvmlEventSetGetContextCount_v1_t>() - 4usize];
-    ["Offset of field: nvmlEventSetGetContextCount_v1_t::count"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextCount_v1_t, count) - 0usize];
+    assert!(::core::mem::size_of::<nvmlEventSetGetContextCount_v1_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlEventSetGetContextCount_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextCount_v1_t, count) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4087,23 +3539,20 @@ pub struct nvmlEventSetGetContextInfo_v1_t {
     pub dataFormatVersion: ::core::ffi::c_ushort,
 }
 const _: () = {
-    ["Size of nvmlEventSetGetContextInfo_v1_t"]
-        [::core::mem::size_of::<nvmlEventSetGetContextInfo_v1_t>() - 20usize];
-    ["Alignment of nvmlEventSetGetContextInfo_v1_t"]
-        [::core::mem::align_of::<nvmlEventSetGetContextInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlEventSetGetContextInfo_v1_t::index"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, index) - 0usize];
-    ["Offset of field: nvmlEventSetGetContextInfo_v1_t::nvmlGpuOperationalEventContextType"][::core::mem::offset_of!(
-        nvmlEventSetGetContextInfo_v1_t,
-        nvmlGpuOperationalEventContextType
-    )
-        - 4usize];
-    ["Offset of field: nvmlEventSetGetContextInfo_v1_t::sourceEventContextType"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, sourceEventContextType) - 8usize];
-    ["Offset of field: nvmlEventSetGetContextInfo_v1_t::dataSize"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, dataSize) - 12usize];
-    ["Offset of field: nvmlEventSetGetContextInfo_v1_t::dataFormatVersion"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, dataFormatVersion) - 16usize];
+    assert!(::core::mem::size_of::<nvmlEventSetGetContextInfo_v1_t>() == 20usize);
+    assert!(::core::mem::align_of::<nvmlEventSetGetContextInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, index) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlEventSetGetContextInfo_v1_t,
+            nvmlGpuOperationalEventContextType
+        ) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, sourceEventContextType) == 8usize
+    );
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, dataSize) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextInfo_v1_t, dataFormatVersion) == 16usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4113,16 +3562,11 @@ pub struct nvmlEventSetGetContextData_v1_t {
     pub dataSize: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEventSetGetContextData_v1_t"]
-        [::core::mem::size_of::<nvmlEventSetGetContextData_v1_t>() - 16usize];
-    ["Alignment of nvmlEventSetGetContextData_v1_t"]
-        [::core::mem::align_of::<nvmlEventSetGetContextData_v1_t>() - 8usize];
-    ["Offset of field: nvmlEventSetGetContextData_v1_t::data"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextData_v1_t, data) - 0usize];
-    ["Offset of field: nvmlEventSetGetContextData_v1_t::index"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextData_v1_t, index) - 8usize];
-    ["Offset of field: nvmlEventSetGetContextData_v1_t::dataSize"]
-        [::core::mem::offset_of!(nvmlEventSetGetContextData_v1_t, dataSize) - 12usize];
+    assert!(::core::mem::size_of::<nvmlEventSetGetContextData_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlEventSetGetContextData_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextData_v1_t, data) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextData_v1_t, index) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetGetContextData_v1_t, dataSize) == 12usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4131,21 +3575,25 @@ pub struct nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t {
     pub xidCode: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t"][::core::mem::size_of::<
-        nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t,
-    >() - 8usize];
-    ["Alignment of nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t"][::core::mem::align_of::<
-        nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t,
-    >() - 4usize];
-    ["Offset of field: nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t::index"][::core::mem::offset_of!(
-        nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t,
-        index
-    ) - 0usize];
-    ["Offset of field: nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t::xidCode"][::core::mem::offset_of!(
-        nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t,
-        xidCode
-    )
-        - 4usize];
+    assert!(
+        ::core::mem::size_of::<nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t>() == 8usize
+    );
+    assert!(
+        ::core::mem::align_of::<nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t>()
+            == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t,
+            index
+        ) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1_t,
+            xidCode
+        ) == 4usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4168,14 +3616,10 @@ pub struct nvmlSystemEventSetCreateRequest_v1_t {
     pub set: nvmlSystemEventSet_t,
 }
 const _: () = {
-    ["Size of nvmlSystemEventSetCreateRequest_v1_t"]
-        [::core::mem::size_of::<nvmlSystemEventSetCreateRequest_v1_t>() - 16usize];
-    ["Alignment of nvmlSystemEventSetCreateRequest_v1_t"]
-        [::core::mem::align_of::<nvmlSystemEventSetCreateRequest_v1_t>() - 8usize];
-    ["Offset of field: nvmlSystemEventSetCreateRequest_v1_t::version"]
-        [::core::mem::offset_of!(nvmlSystemEventSetCreateRequest_v1_t, version) - 0usize];
-    ["Offset of field: nvmlSystemEventSetCreateRequest_v1_t::set"]
-        [::core::mem::offset_of!(nvmlSystemEventSetCreateRequest_v1_t, set) - 8usize];
+    assert!(::core::mem::size_of::<nvmlSystemEventSetCreateRequest_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlSystemEventSetCreateRequest_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetCreateRequest_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetCreateRequest_v1_t, set) == 8usize);
 };
 pub type nvmlSystemEventSetCreateRequest_t = nvmlSystemEventSetCreateRequest_v1_t;
 #[repr(C)]
@@ -4185,14 +3629,10 @@ pub struct nvmlSystemEventSetFreeRequest_v1_t {
     pub set: nvmlSystemEventSet_t,
 }
 const _: () = {
-    ["Size of nvmlSystemEventSetFreeRequest_v1_t"]
-        [::core::mem::size_of::<nvmlSystemEventSetFreeRequest_v1_t>() - 16usize];
-    ["Alignment of nvmlSystemEventSetFreeRequest_v1_t"]
-        [::core::mem::align_of::<nvmlSystemEventSetFreeRequest_v1_t>() - 8usize];
-    ["Offset of field: nvmlSystemEventSetFreeRequest_v1_t::version"]
-        [::core::mem::offset_of!(nvmlSystemEventSetFreeRequest_v1_t, version) - 0usize];
-    ["Offset of field: nvmlSystemEventSetFreeRequest_v1_t::set"]
-        [::core::mem::offset_of!(nvmlSystemEventSetFreeRequest_v1_t, set) - 8usize];
+    assert!(::core::mem::size_of::<nvmlSystemEventSetFreeRequest_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlSystemEventSetFreeRequest_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetFreeRequest_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetFreeRequest_v1_t, set) == 8usize);
 };
 pub type nvmlSystemEventSetFreeRequest_t = nvmlSystemEventSetFreeRequest_v1_t;
 #[repr(C)]
@@ -4203,16 +3643,11 @@ pub struct nvmlSystemRegisterEventRequest_v1_t {
     pub set: nvmlSystemEventSet_t,
 }
 const _: () = {
-    ["Size of nvmlSystemRegisterEventRequest_v1_t"]
-        [::core::mem::size_of::<nvmlSystemRegisterEventRequest_v1_t>() - 24usize];
-    ["Alignment of nvmlSystemRegisterEventRequest_v1_t"]
-        [::core::mem::align_of::<nvmlSystemRegisterEventRequest_v1_t>() - 8usize];
-    ["Offset of field: nvmlSystemRegisterEventRequest_v1_t::version"]
-        [::core::mem::offset_of!(nvmlSystemRegisterEventRequest_v1_t, version) - 0usize];
-    ["Offset of field: nvmlSystemRegisterEventRequest_v1_t::eventTypes"]
-        [::core::mem::offset_of!(nvmlSystemRegisterEventRequest_v1_t, eventTypes) - 8usize];
-    ["Offset of field: nvmlSystemRegisterEventRequest_v1_t::set"]
-        [::core::mem::offset_of!(nvmlSystemRegisterEventRequest_v1_t, set) - 16usize];
+    assert!(::core::mem::size_of::<nvmlSystemRegisterEventRequest_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlSystemRegisterEventRequest_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemRegisterEventRequest_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemRegisterEventRequest_v1_t, eventTypes) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemRegisterEventRequest_v1_t, set) == 16usize);
 };
 pub type nvmlSystemRegisterEventRequest_t = nvmlSystemRegisterEventRequest_v1_t;
 #[repr(C)]
@@ -4222,14 +3657,10 @@ pub struct nvmlSystemEventData_v1_t {
     pub gpuId: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlSystemEventData_v1_t"]
-        [::core::mem::size_of::<nvmlSystemEventData_v1_t>() - 16usize];
-    ["Alignment of nvmlSystemEventData_v1_t"]
-        [::core::mem::align_of::<nvmlSystemEventData_v1_t>() - 8usize];
-    ["Offset of field: nvmlSystemEventData_v1_t::eventType"]
-        [::core::mem::offset_of!(nvmlSystemEventData_v1_t, eventType) - 0usize];
-    ["Offset of field: nvmlSystemEventData_v1_t::gpuId"]
-        [::core::mem::offset_of!(nvmlSystemEventData_v1_t, gpuId) - 8usize];
+    assert!(::core::mem::size_of::<nvmlSystemEventData_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlSystemEventData_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventData_v1_t, eventType) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventData_v1_t, gpuId) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4242,22 +3673,14 @@ pub struct nvmlSystemEventSetWaitRequest_v1_t {
     pub numEvent: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlSystemEventSetWaitRequest_v1_t"]
-        [::core::mem::size_of::<nvmlSystemEventSetWaitRequest_v1_t>() - 32usize];
-    ["Alignment of nvmlSystemEventSetWaitRequest_v1_t"]
-        [::core::mem::align_of::<nvmlSystemEventSetWaitRequest_v1_t>() - 8usize];
-    ["Offset of field: nvmlSystemEventSetWaitRequest_v1_t::version"]
-        [::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, version) - 0usize];
-    ["Offset of field: nvmlSystemEventSetWaitRequest_v1_t::timeoutms"]
-        [::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, timeoutms) - 4usize];
-    ["Offset of field: nvmlSystemEventSetWaitRequest_v1_t::set"]
-        [::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, set) - 8usize];
-    ["Offset of field: nvmlSystemEventSetWaitRequest_v1_t::data"]
-        [::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, data) - 16usize];
-    ["Offset of field: nvmlSystemEventSetWaitRequest_v1_t::dataSize"]
-        [::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, dataSize) - 24usize];
-    ["Offset of field: nvmlSystemEventSetWaitRequest_v1_t::numEvent"]
-        [::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, numEvent) - 28usize];
+    assert!(::core::mem::size_of::<nvmlSystemEventSetWaitRequest_v1_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlSystemEventSetWaitRequest_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, timeoutms) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, set) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, data) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, dataSize) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlSystemEventSetWaitRequest_v1_t, numEvent) == 28usize);
 };
 pub type nvmlSystemEventSetWaitRequest_t = nvmlSystemEventSetWaitRequest_v1_t;
 #[repr(C)]
@@ -4272,23 +3695,15 @@ pub struct nvmlAccountingStats_st {
     pub reserved: [::core::ffi::c_uint; 5usize],
 }
 const _: () = {
-    ["Size of nvmlAccountingStats_st"][::core::mem::size_of::<nvmlAccountingStats_st>() - 56usize];
-    ["Alignment of nvmlAccountingStats_st"]
-        [::core::mem::align_of::<nvmlAccountingStats_st>() - 8usize];
-    ["Offset of field: nvmlAccountingStats_st::gpuUtilization"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, gpuUtilization) - 0usize];
-    ["Offset of field: nvmlAccountingStats_st::memoryUtilization"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, memoryUtilization) - 4usize];
-    ["Offset of field: nvmlAccountingStats_st::maxMemoryUsage"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, maxMemoryUsage) - 8usize];
-    ["Offset of field: nvmlAccountingStats_st::time"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, time) - 16usize];
-    ["Offset of field: nvmlAccountingStats_st::startTime"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, startTime) - 24usize];
-    ["Offset of field: nvmlAccountingStats_st::isRunning"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, isRunning) - 32usize];
-    ["Offset of field: nvmlAccountingStats_st::reserved"]
-        [::core::mem::offset_of!(nvmlAccountingStats_st, reserved) - 36usize];
+    assert!(::core::mem::size_of::<nvmlAccountingStats_st>() == 56usize);
+    assert!(::core::mem::align_of::<nvmlAccountingStats_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, gpuUtilization) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, memoryUtilization) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, maxMemoryUsage) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, time) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, startTime) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, isRunning) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_st, reserved) == 36usize);
 };
 pub type nvmlAccountingStats_t = nvmlAccountingStats_st;
 #[repr(C)]
@@ -4306,30 +3721,18 @@ pub struct nvmlAccountingStats_v2_t {
     pub startTime: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlAccountingStats_v2_t"]
-        [::core::mem::size_of::<nvmlAccountingStats_v2_t>() - 64usize];
-    ["Alignment of nvmlAccountingStats_v2_t"]
-        [::core::mem::align_of::<nvmlAccountingStats_v2_t>() - 8usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::pid"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, pid) - 0usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::isRunning"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, isRunning) - 4usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::gpuUtilization"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, gpuUtilization) - 8usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::memoryUtilization"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, memoryUtilization) - 12usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::maxMemoryUsage"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, maxMemoryUsage) - 16usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::sampleCount"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, sampleCount) - 24usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::sumGpuUtil"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, sumGpuUtil) - 32usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::sumFbUtil"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, sumFbUtil) - 40usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::time"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, time) - 48usize];
-    ["Offset of field: nvmlAccountingStats_v2_t::startTime"]
-        [::core::mem::offset_of!(nvmlAccountingStats_v2_t, startTime) - 56usize];
+    assert!(::core::mem::size_of::<nvmlAccountingStats_v2_t>() == 64usize);
+    assert!(::core::mem::align_of::<nvmlAccountingStats_v2_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, pid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, isRunning) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, gpuUtilization) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, memoryUtilization) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, maxMemoryUsage) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, sampleCount) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, sumGpuUtil) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, sumFbUtil) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, time) == 48usize);
+    assert!(::core::mem::offset_of!(nvmlAccountingStats_v2_t, startTime) == 56usize);
 };
 impl nvmlEncoderType_t {
     pub const NVML_ENCODER_QUERY_H264: nvmlEncoderType_t = nvmlEncoderType_t(0);
@@ -4353,26 +3756,16 @@ pub struct nvmlEncoderSessionInfo_st {
     pub averageLatency: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEncoderSessionInfo_st"]
-        [::core::mem::size_of::<nvmlEncoderSessionInfo_st>() - 32usize];
-    ["Alignment of nvmlEncoderSessionInfo_st"]
-        [::core::mem::align_of::<nvmlEncoderSessionInfo_st>() - 4usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::sessionId"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, sessionId) - 0usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::pid"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, pid) - 4usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::vgpuInstance"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, vgpuInstance) - 8usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::codecType"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, codecType) - 12usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::hResolution"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, hResolution) - 16usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::vResolution"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, vResolution) - 20usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::averageFps"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, averageFps) - 24usize];
-    ["Offset of field: nvmlEncoderSessionInfo_st::averageLatency"]
-        [::core::mem::offset_of!(nvmlEncoderSessionInfo_st, averageLatency) - 28usize];
+    assert!(::core::mem::size_of::<nvmlEncoderSessionInfo_st>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlEncoderSessionInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, sessionId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, pid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, vgpuInstance) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, codecType) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, hResolution) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, vResolution) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, averageFps) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlEncoderSessionInfo_st, averageLatency) == 28usize);
 };
 pub type nvmlEncoderSessionInfo_t = nvmlEncoderSessionInfo_st;
 impl nvmlFBCSessionType_t {
@@ -4393,14 +3786,11 @@ pub struct nvmlFBCStats_st {
     pub averageLatency: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlFBCStats_st"][::core::mem::size_of::<nvmlFBCStats_st>() - 12usize];
-    ["Alignment of nvmlFBCStats_st"][::core::mem::align_of::<nvmlFBCStats_st>() - 4usize];
-    ["Offset of field: nvmlFBCStats_st::sessionsCount"]
-        [::core::mem::offset_of!(nvmlFBCStats_st, sessionsCount) - 0usize];
-    ["Offset of field: nvmlFBCStats_st::averageFPS"]
-        [::core::mem::offset_of!(nvmlFBCStats_st, averageFPS) - 4usize];
-    ["Offset of field: nvmlFBCStats_st::averageLatency"]
-        [::core::mem::offset_of!(nvmlFBCStats_st, averageLatency) - 8usize];
+    assert!(::core::mem::size_of::<nvmlFBCStats_st>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlFBCStats_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFBCStats_st, sessionsCount) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlFBCStats_st, averageFPS) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFBCStats_st, averageLatency) == 8usize);
 };
 pub type nvmlFBCStats_t = nvmlFBCStats_st;
 #[repr(C)]
@@ -4420,33 +3810,20 @@ pub struct nvmlFBCSessionInfo_st {
     pub averageLatency: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlFBCSessionInfo_st"][::core::mem::size_of::<nvmlFBCSessionInfo_st>() - 48usize];
-    ["Alignment of nvmlFBCSessionInfo_st"]
-        [::core::mem::align_of::<nvmlFBCSessionInfo_st>() - 4usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::sessionId"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, sessionId) - 0usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::pid"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, pid) - 4usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::vgpuInstance"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, vgpuInstance) - 8usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::displayOrdinal"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, displayOrdinal) - 12usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::sessionType"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, sessionType) - 16usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::sessionFlags"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, sessionFlags) - 20usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::hMaxResolution"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, hMaxResolution) - 24usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::vMaxResolution"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, vMaxResolution) - 28usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::hResolution"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, hResolution) - 32usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::vResolution"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, vResolution) - 36usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::averageFPS"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, averageFPS) - 40usize];
-    ["Offset of field: nvmlFBCSessionInfo_st::averageLatency"]
-        [::core::mem::offset_of!(nvmlFBCSessionInfo_st, averageLatency) - 44usize];
+    assert!(::core::mem::size_of::<nvmlFBCSessionInfo_st>() == 48usize);
+    assert!(::core::mem::align_of::<nvmlFBCSessionInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, sessionId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, pid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, vgpuInstance) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, displayOrdinal) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, sessionType) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, sessionFlags) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, hMaxResolution) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, vMaxResolution) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, hResolution) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, vResolution) == 36usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, averageFPS) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlFBCSessionInfo_st, averageLatency) == 44usize);
 };
 pub type nvmlFBCSessionInfo_t = nvmlFBCSessionInfo_st;
 impl nvmlDetachGpuState_t {
@@ -4470,14 +3847,10 @@ pub struct nvmlConfComputeSystemCaps_st {
     pub gpusCaps: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlConfComputeSystemCaps_st"]
-        [::core::mem::size_of::<nvmlConfComputeSystemCaps_st>() - 8usize];
-    ["Alignment of nvmlConfComputeSystemCaps_st"]
-        [::core::mem::align_of::<nvmlConfComputeSystemCaps_st>() - 4usize];
-    ["Offset of field: nvmlConfComputeSystemCaps_st::cpuCaps"]
-        [::core::mem::offset_of!(nvmlConfComputeSystemCaps_st, cpuCaps) - 0usize];
-    ["Offset of field: nvmlConfComputeSystemCaps_st::gpusCaps"]
-        [::core::mem::offset_of!(nvmlConfComputeSystemCaps_st, gpusCaps) - 4usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeSystemCaps_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeSystemCaps_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeSystemCaps_st, cpuCaps) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeSystemCaps_st, gpusCaps) == 4usize);
 };
 pub type nvmlConfComputeSystemCaps_t = nvmlConfComputeSystemCaps_st;
 #[repr(C)]
@@ -4488,16 +3861,11 @@ pub struct nvmlConfComputeSystemState_st {
     pub devToolsMode: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlConfComputeSystemState_st"]
-        [::core::mem::size_of::<nvmlConfComputeSystemState_st>() - 12usize];
-    ["Alignment of nvmlConfComputeSystemState_st"]
-        [::core::mem::align_of::<nvmlConfComputeSystemState_st>() - 4usize];
-    ["Offset of field: nvmlConfComputeSystemState_st::environment"]
-        [::core::mem::offset_of!(nvmlConfComputeSystemState_st, environment) - 0usize];
-    ["Offset of field: nvmlConfComputeSystemState_st::ccFeature"]
-        [::core::mem::offset_of!(nvmlConfComputeSystemState_st, ccFeature) - 4usize];
-    ["Offset of field: nvmlConfComputeSystemState_st::devToolsMode"]
-        [::core::mem::offset_of!(nvmlConfComputeSystemState_st, devToolsMode) - 8usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeSystemState_st>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeSystemState_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeSystemState_st, environment) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeSystemState_st, ccFeature) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeSystemState_st, devToolsMode) == 8usize);
 };
 pub type nvmlConfComputeSystemState_t = nvmlConfComputeSystemState_st;
 #[repr(C)]
@@ -4510,20 +3878,13 @@ pub struct nvmlSystemConfComputeSettings_v1_t {
     pub multiGpuMode: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlSystemConfComputeSettings_v1_t"]
-        [::core::mem::size_of::<nvmlSystemConfComputeSettings_v1_t>() - 20usize];
-    ["Alignment of nvmlSystemConfComputeSettings_v1_t"]
-        [::core::mem::align_of::<nvmlSystemConfComputeSettings_v1_t>() - 4usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v1_t::version"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, version) - 0usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v1_t::environment"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, environment) - 4usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v1_t::ccFeature"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, ccFeature) - 8usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v1_t::devToolsMode"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, devToolsMode) - 12usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v1_t::multiGpuMode"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, multiGpuMode) - 16usize];
+    assert!(::core::mem::size_of::<nvmlSystemConfComputeSettings_v1_t>() == 20usize);
+    assert!(::core::mem::align_of::<nvmlSystemConfComputeSettings_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, environment) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, ccFeature) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, devToolsMode) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v1_t, multiGpuMode) == 16usize);
 };
 pub type nvmlSystemConfComputeSettings_t = nvmlSystemConfComputeSettings_v1_t;
 #[repr(C)]
@@ -4537,22 +3898,14 @@ pub struct nvmlSystemConfComputeSettings_v2_t {
     pub tdispState: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlSystemConfComputeSettings_v2_t"]
-        [::core::mem::size_of::<nvmlSystemConfComputeSettings_v2_t>() - 24usize];
-    ["Alignment of nvmlSystemConfComputeSettings_v2_t"]
-        [::core::mem::align_of::<nvmlSystemConfComputeSettings_v2_t>() - 4usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v2_t::version"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, version) - 0usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v2_t::environment"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, environment) - 4usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v2_t::ccFeature"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, ccFeature) - 8usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v2_t::devToolsMode"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, devToolsMode) - 12usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v2_t::multiGpuMode"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, multiGpuMode) - 16usize];
-    ["Offset of field: nvmlSystemConfComputeSettings_v2_t::tdispState"]
-        [::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, tdispState) - 20usize];
+    assert!(::core::mem::size_of::<nvmlSystemConfComputeSettings_v2_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlSystemConfComputeSettings_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, environment) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, ccFeature) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, devToolsMode) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, multiGpuMode) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlSystemConfComputeSettings_v2_t, tdispState) == 20usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4561,14 +3914,12 @@ pub struct nvmlConfComputeMemSizeInfo_st {
     pub unprotectedMemSizeKib: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlConfComputeMemSizeInfo_st"]
-        [::core::mem::size_of::<nvmlConfComputeMemSizeInfo_st>() - 16usize];
-    ["Alignment of nvmlConfComputeMemSizeInfo_st"]
-        [::core::mem::align_of::<nvmlConfComputeMemSizeInfo_st>() - 8usize];
-    ["Offset of field: nvmlConfComputeMemSizeInfo_st::protectedMemSizeKib"]
-        [::core::mem::offset_of!(nvmlConfComputeMemSizeInfo_st, protectedMemSizeKib) - 0usize];
-    ["Offset of field: nvmlConfComputeMemSizeInfo_st::unprotectedMemSizeKib"]
-        [::core::mem::offset_of!(nvmlConfComputeMemSizeInfo_st, unprotectedMemSizeKib) - 8usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeMemSizeInfo_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeMemSizeInfo_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeMemSizeInfo_st, protectedMemSizeKib) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeMemSizeInfo_st, unprotectedMemSizeKib) == 8usize
+    );
 };
 pub type nvmlConfComputeMemSizeInfo_t = nvmlConfComputeMemSizeInfo_st;
 #[repr(C)]
@@ -4580,22 +3931,18 @@ pub struct nvmlConfComputeGpuCertificate_st {
     pub attestationCertChain: [::core::ffi::c_uchar; 5120usize],
 }
 const _: () = {
-    ["Size of nvmlConfComputeGpuCertificate_st"]
-        [::core::mem::size_of::<nvmlConfComputeGpuCertificate_st>() - 9224usize];
-    ["Alignment of nvmlConfComputeGpuCertificate_st"]
-        [::core::mem::align_of::<nvmlConfComputeGpuCertificate_st>() - 4usize];
-    ["Offset of field: nvmlConfComputeGpuCertificate_st::certChainSize"]
-        [::core::mem::offset_of!(nvmlConfComputeGpuCertificate_st, certChainSize) - 0usize];
-    ["Offset of field: nvmlConfComputeGpuCertificate_st::attestationCertChainSize"][::core::mem::offset_of!(
-        nvmlConfComputeGpuCertificate_st,
-        attestationCertChainSize
-    ) - 4usize];
-    ["Offset of field: nvmlConfComputeGpuCertificate_st::certChain"]
-        [::core::mem::offset_of!(nvmlConfComputeGpuCertificate_st, certChain) - 8usize];
-    ["Offset of field: nvmlConfComputeGpuCertificate_st::attestationCertChain"][::core::mem::offset_of!(
-        nvmlConfComputeGpuCertificate_st,
-        attestationCertChain
-    ) - 4104usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeGpuCertificate_st>() == 9224usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeGpuCertificate_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlConfComputeGpuCertificate_st, certChainSize) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeGpuCertificate_st, attestationCertChainSize)
+            == 4usize
+    );
+    assert!(::core::mem::offset_of!(nvmlConfComputeGpuCertificate_st, certChain) == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeGpuCertificate_st, attestationCertChain)
+            == 4104usize
+    );
 };
 pub type nvmlConfComputeGpuCertificate_t = nvmlConfComputeGpuCertificate_st;
 #[repr(C)]
@@ -4609,35 +3956,35 @@ pub struct nvmlConfComputeGpuAttestationReport_st {
     pub cecAttestationReport: [::core::ffi::c_uchar; 4096usize],
 }
 const _: () = {
-    ["Size of nvmlConfComputeGpuAttestationReport_st"]
-        [::core::mem::size_of::<nvmlConfComputeGpuAttestationReport_st>() - 12332usize];
-    ["Alignment of nvmlConfComputeGpuAttestationReport_st"]
-        [::core::mem::align_of::<nvmlConfComputeGpuAttestationReport_st>() - 4usize];
-    ["Offset of field: nvmlConfComputeGpuAttestationReport_st::isCecAttestationReportPresent"][::core::mem::offset_of!(
-        nvmlConfComputeGpuAttestationReport_st,
-        isCecAttestationReportPresent
-    )
-        - 0usize];
-    ["Offset of field: nvmlConfComputeGpuAttestationReport_st::attestationReportSize"][::core::mem::offset_of!(
-        nvmlConfComputeGpuAttestationReport_st,
-        attestationReportSize
-    ) - 4usize];
-    ["Offset of field: nvmlConfComputeGpuAttestationReport_st::cecAttestationReportSize"][::core::mem::offset_of!(
-        nvmlConfComputeGpuAttestationReport_st,
-        cecAttestationReportSize
-    )
-        - 8usize];
-    ["Offset of field: nvmlConfComputeGpuAttestationReport_st::nonce"]
-        [::core::mem::offset_of!(nvmlConfComputeGpuAttestationReport_st, nonce) - 12usize];
-    ["Offset of field: nvmlConfComputeGpuAttestationReport_st::attestationReport"][::core::mem::offset_of!(
-        nvmlConfComputeGpuAttestationReport_st,
-        attestationReport
-    ) - 44usize];
-    ["Offset of field: nvmlConfComputeGpuAttestationReport_st::cecAttestationReport"][::core::mem::offset_of!(
-        nvmlConfComputeGpuAttestationReport_st,
-        cecAttestationReport
-    )
-        - 8236usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeGpuAttestationReport_st>() == 12332usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeGpuAttestationReport_st>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlConfComputeGpuAttestationReport_st,
+            isCecAttestationReportPresent
+        ) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlConfComputeGpuAttestationReport_st,
+            attestationReportSize
+        ) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlConfComputeGpuAttestationReport_st,
+            cecAttestationReportSize
+        ) == 8usize
+    );
+    assert!(::core::mem::offset_of!(nvmlConfComputeGpuAttestationReport_st, nonce) == 12usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeGpuAttestationReport_st, attestationReport)
+            == 44usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeGpuAttestationReport_st, cecAttestationReport)
+            == 8236usize
+    );
 };
 pub type nvmlConfComputeGpuAttestationReport_t = nvmlConfComputeGpuAttestationReport_st;
 #[repr(C)]
@@ -4647,17 +3994,17 @@ pub struct nvmlConfComputeSetKeyRotationThresholdInfo_st {
     pub maxAttackerAdvantage: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlConfComputeSetKeyRotationThresholdInfo_st"]
-        [::core::mem::size_of::<nvmlConfComputeSetKeyRotationThresholdInfo_st>() - 16usize];
-    ["Alignment of nvmlConfComputeSetKeyRotationThresholdInfo_st"]
-        [::core::mem::align_of::<nvmlConfComputeSetKeyRotationThresholdInfo_st>() - 8usize];
-    ["Offset of field: nvmlConfComputeSetKeyRotationThresholdInfo_st::version"]
-        [::core::mem::offset_of!(nvmlConfComputeSetKeyRotationThresholdInfo_st, version) - 0usize];
-    ["Offset of field: nvmlConfComputeSetKeyRotationThresholdInfo_st::maxAttackerAdvantage"][::core::mem::offset_of!(
-        nvmlConfComputeSetKeyRotationThresholdInfo_st,
-        maxAttackerAdvantage
-    )
-        - 8usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeSetKeyRotationThresholdInfo_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeSetKeyRotationThresholdInfo_st>() == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeSetKeyRotationThresholdInfo_st, version) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlConfComputeSetKeyRotationThresholdInfo_st,
+            maxAttackerAdvantage
+        ) == 8usize
+    );
 };
 pub type nvmlConfComputeSetKeyRotationThresholdInfo_v1_t =
     nvmlConfComputeSetKeyRotationThresholdInfo_st;
@@ -4670,17 +4017,17 @@ pub struct nvmlConfComputeGetKeyRotationThresholdInfo_st {
     pub attackerAdvantage: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlConfComputeGetKeyRotationThresholdInfo_st"]
-        [::core::mem::size_of::<nvmlConfComputeGetKeyRotationThresholdInfo_st>() - 16usize];
-    ["Alignment of nvmlConfComputeGetKeyRotationThresholdInfo_st"]
-        [::core::mem::align_of::<nvmlConfComputeGetKeyRotationThresholdInfo_st>() - 8usize];
-    ["Offset of field: nvmlConfComputeGetKeyRotationThresholdInfo_st::version"]
-        [::core::mem::offset_of!(nvmlConfComputeGetKeyRotationThresholdInfo_st, version) - 0usize];
-    ["Offset of field: nvmlConfComputeGetKeyRotationThresholdInfo_st::attackerAdvantage"][::core::mem::offset_of!(
-        nvmlConfComputeGetKeyRotationThresholdInfo_st,
-        attackerAdvantage
-    )
-        - 8usize];
+    assert!(::core::mem::size_of::<nvmlConfComputeGetKeyRotationThresholdInfo_st>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlConfComputeGetKeyRotationThresholdInfo_st>() == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlConfComputeGetKeyRotationThresholdInfo_st, version) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlConfComputeGetKeyRotationThresholdInfo_st,
+            attackerAdvantage
+        ) == 8usize
+    );
 };
 pub type nvmlConfComputeGetKeyRotationThresholdInfo_v1_t =
     nvmlConfComputeGetKeyRotationThresholdInfo_st;
@@ -4696,16 +4043,12 @@ pub struct nvmlGpuFabricInfo_t {
     pub state: nvmlGpuFabricState_t,
 }
 const _: () = {
-    ["Size of nvmlGpuFabricInfo_t"][::core::mem::size_of::<nvmlGpuFabricInfo_t>() - 28usize];
-    ["Alignment of nvmlGpuFabricInfo_t"][::core::mem::align_of::<nvmlGpuFabricInfo_t>() - 4usize];
-    ["Offset of field: nvmlGpuFabricInfo_t::clusterUuid"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_t, clusterUuid) - 0usize];
-    ["Offset of field: nvmlGpuFabricInfo_t::status"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_t, status) - 16usize];
-    ["Offset of field: nvmlGpuFabricInfo_t::cliqueId"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_t, cliqueId) - 20usize];
-    ["Offset of field: nvmlGpuFabricInfo_t::state"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_t, state) - 24usize];
+    assert!(::core::mem::size_of::<nvmlGpuFabricInfo_t>() == 28usize);
+    assert!(::core::mem::align_of::<nvmlGpuFabricInfo_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_t, clusterUuid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_t, status) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_t, cliqueId) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_t, state) == 24usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4718,21 +4061,14 @@ pub struct nvmlGpuFabricInfo_v2_t {
     pub healthMask: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuFabricInfo_v2_t"][::core::mem::size_of::<nvmlGpuFabricInfo_v2_t>() - 36usize];
-    ["Alignment of nvmlGpuFabricInfo_v2_t"]
-        [::core::mem::align_of::<nvmlGpuFabricInfo_v2_t>() - 4usize];
-    ["Offset of field: nvmlGpuFabricInfo_v2_t::version"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, version) - 0usize];
-    ["Offset of field: nvmlGpuFabricInfo_v2_t::clusterUuid"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, clusterUuid) - 4usize];
-    ["Offset of field: nvmlGpuFabricInfo_v2_t::status"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, status) - 20usize];
-    ["Offset of field: nvmlGpuFabricInfo_v2_t::cliqueId"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, cliqueId) - 24usize];
-    ["Offset of field: nvmlGpuFabricInfo_v2_t::state"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, state) - 28usize];
-    ["Offset of field: nvmlGpuFabricInfo_v2_t::healthMask"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, healthMask) - 32usize];
+    assert!(::core::mem::size_of::<nvmlGpuFabricInfo_v2_t>() == 36usize);
+    assert!(::core::mem::align_of::<nvmlGpuFabricInfo_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, clusterUuid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, status) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, cliqueId) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, state) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v2_t, healthMask) == 32usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4746,23 +4082,15 @@ pub struct nvmlGpuFabricInfo_v3_t {
     pub healthSummary: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlGpuFabricInfo_v3_t"][::core::mem::size_of::<nvmlGpuFabricInfo_v3_t>() - 40usize];
-    ["Alignment of nvmlGpuFabricInfo_v3_t"]
-        [::core::mem::align_of::<nvmlGpuFabricInfo_v3_t>() - 4usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::version"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, version) - 0usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::clusterUuid"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, clusterUuid) - 4usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::status"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, status) - 20usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::cliqueId"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, cliqueId) - 24usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::state"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, state) - 28usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::healthMask"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, healthMask) - 32usize];
-    ["Offset of field: nvmlGpuFabricInfo_v3_t::healthSummary"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, healthSummary) - 36usize];
+    assert!(::core::mem::size_of::<nvmlGpuFabricInfo_v3_t>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlGpuFabricInfo_v3_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, clusterUuid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, status) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, cliqueId) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, state) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, healthMask) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v3_t, healthSummary) == 36usize);
 };
 pub type nvmlGpuFabricInfoV_t = nvmlGpuFabricInfo_v3_t;
 #[repr(C)]
@@ -4772,14 +4100,10 @@ pub struct nvmlGpuFabricClique_v1_t {
     pub id: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuFabricClique_v1_t"]
-        [::core::mem::size_of::<nvmlGpuFabricClique_v1_t>() - 8usize];
-    ["Alignment of nvmlGpuFabricClique_v1_t"]
-        [::core::mem::align_of::<nvmlGpuFabricClique_v1_t>() - 4usize];
-    ["Offset of field: nvmlGpuFabricClique_v1_t::type_"]
-        [::core::mem::offset_of!(nvmlGpuFabricClique_v1_t, type_) - 0usize];
-    ["Offset of field: nvmlGpuFabricClique_v1_t::id"]
-        [::core::mem::offset_of!(nvmlGpuFabricClique_v1_t, id) - 4usize];
+    assert!(::core::mem::size_of::<nvmlGpuFabricClique_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlGpuFabricClique_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricClique_v1_t, type_) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricClique_v1_t, id) == 4usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4793,23 +4117,15 @@ pub struct nvmlGpuFabricInfo_v4_t {
     pub healthSummary: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlGpuFabricInfo_v4_t"][::core::mem::size_of::<nvmlGpuFabricInfo_v4_t>() - 548usize];
-    ["Alignment of nvmlGpuFabricInfo_v4_t"]
-        [::core::mem::align_of::<nvmlGpuFabricInfo_v4_t>() - 4usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::clusterUuid"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, clusterUuid) - 0usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::status"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, status) - 16usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::cliques"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, cliques) - 20usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::numCliques"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, numCliques) - 532usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::state"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, state) - 536usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::healthMask"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, healthMask) - 540usize];
-    ["Offset of field: nvmlGpuFabricInfo_v4_t::healthSummary"]
-        [::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, healthSummary) - 544usize];
+    assert!(::core::mem::size_of::<nvmlGpuFabricInfo_v4_t>() == 548usize);
+    assert!(::core::mem::align_of::<nvmlGpuFabricInfo_v4_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, clusterUuid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, status) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, cliques) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, numCliques) == 532usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, state) == 536usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, healthMask) == 540usize);
+    assert!(::core::mem::offset_of!(nvmlGpuFabricInfo_v4_t, healthSummary) == 544usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4819,16 +4135,11 @@ pub struct nvmlGpuOperationalEventConfig_v1_st {
     pub minSeverity: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuOperationalEventConfig_v1_st"]
-        [::core::mem::size_of::<nvmlGpuOperationalEventConfig_v1_st>() - 104usize];
-    ["Alignment of nvmlGpuOperationalEventConfig_v1_st"]
-        [::core::mem::align_of::<nvmlGpuOperationalEventConfig_v1_st>() - 4usize];
-    ["Offset of field: nvmlGpuOperationalEventConfig_v1_st::uuid"]
-        [::core::mem::offset_of!(nvmlGpuOperationalEventConfig_v1_st, uuid) - 0usize];
-    ["Offset of field: nvmlGpuOperationalEventConfig_v1_st::minLogLevel"]
-        [::core::mem::offset_of!(nvmlGpuOperationalEventConfig_v1_st, minLogLevel) - 96usize];
-    ["Offset of field: nvmlGpuOperationalEventConfig_v1_st::minSeverity"]
-        [::core::mem::offset_of!(nvmlGpuOperationalEventConfig_v1_st, minSeverity) - 100usize];
+    assert!(::core::mem::size_of::<nvmlGpuOperationalEventConfig_v1_st>() == 104usize);
+    assert!(::core::mem::align_of::<nvmlGpuOperationalEventConfig_v1_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuOperationalEventConfig_v1_st, uuid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuOperationalEventConfig_v1_st, minLogLevel) == 96usize);
+    assert!(::core::mem::offset_of!(nvmlGpuOperationalEventConfig_v1_st, minSeverity) == 100usize);
 };
 pub type nvmlGpuOperationalEventConfig_v1_t = nvmlGpuOperationalEventConfig_v1_st;
 #[repr(C)]
@@ -4861,59 +4172,33 @@ pub struct nvmlEventSetWait_v3_t {
     pub groupIndex: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlEventSetWait_v3_t"][::core::mem::size_of::<nvmlEventSetWait_v3_t>() - 224usize];
-    ["Alignment of nvmlEventSetWait_v3_t"]
-        [::core::mem::align_of::<nvmlEventSetWait_v3_t>() - 8usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::timeoutMs"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, timeoutMs) - 0usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::dataType"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, dataType) - 4usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::uuid"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, uuid) - 8usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::sourceModule"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, sourceModule) - 104usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::eventType"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, eventType) - 120usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::eventData"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, eventData) - 128usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::groupCursor"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupCursor) - 136usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::instanceId"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, instanceId) - 144usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::timestampUsec"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, timestampUsec) - 152usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::traceId"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, traceId) - 160usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::gpuInstanceId"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, gpuInstanceId) - 168usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::computeInstanceId"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, computeInstanceId) - 172usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::severity"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, severity) - 176usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::categoryId"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, categoryId) - 180usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::moduleEventCode"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, moduleEventCode) - 184usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::scope"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, scope) - 188usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::originator"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, originator) - 192usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::moduleInstance"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, moduleInstance) - 196usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::chipletId"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, chipletId) - 200usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::logLevel"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, logLevel) - 204usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::attributes"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, attributes) - 208usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::groupCperSize"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupCperSize) - 212usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::groupAttributes"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupAttributes) - 216usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::groupSize"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupSize) - 220usize];
-    ["Offset of field: nvmlEventSetWait_v3_t::groupIndex"]
-        [::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupIndex) - 221usize];
+    assert!(::core::mem::size_of::<nvmlEventSetWait_v3_t>() == 224usize);
+    assert!(::core::mem::align_of::<nvmlEventSetWait_v3_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, timeoutMs) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, dataType) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, uuid) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, sourceModule) == 104usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, eventType) == 120usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, eventData) == 128usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupCursor) == 136usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, instanceId) == 144usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, timestampUsec) == 152usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, traceId) == 160usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, gpuInstanceId) == 168usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, computeInstanceId) == 172usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, severity) == 176usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, categoryId) == 180usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, moduleEventCode) == 184usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, scope) == 188usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, originator) == 192usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, moduleInstance) == 196usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, chipletId) == 200usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, logLevel) == 204usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, attributes) == 208usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupCperSize) == 212usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupAttributes) == 216usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupSize) == 220usize);
+    assert!(::core::mem::offset_of!(nvmlEventSetWait_v3_t, groupIndex) == 221usize);
 };
 pub type nvmlCPERCursorHandle_t = ::core::ffi::c_ulonglong;
 impl nvmlCPERType_t {
@@ -4930,14 +4215,11 @@ pub struct nvmlCPERCursor_v1_t {
     pub handle: nvmlCPERCursorHandle_t,
 }
 const _: () = {
-    ["Size of nvmlCPERCursor_v1_t"][::core::mem::size_of::<nvmlCPERCursor_v1_t>() - 96usize];
-    ["Alignment of nvmlCPERCursor_v1_t"][::core::mem::align_of::<nvmlCPERCursor_v1_t>() - 8usize];
-    ["Offset of field: nvmlCPERCursor_v1_t::cperTypeMask"]
-        [::core::mem::offset_of!(nvmlCPERCursor_v1_t, cperTypeMask) - 0usize];
-    ["Offset of field: nvmlCPERCursor_v1_t::uuid"]
-        [::core::mem::offset_of!(nvmlCPERCursor_v1_t, uuid) - 4usize];
-    ["Offset of field: nvmlCPERCursor_v1_t::handle"]
-        [::core::mem::offset_of!(nvmlCPERCursor_v1_t, handle) - 88usize];
+    assert!(::core::mem::size_of::<nvmlCPERCursor_v1_t>() == 96usize);
+    assert!(::core::mem::align_of::<nvmlCPERCursor_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlCPERCursor_v1_t, cperTypeMask) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlCPERCursor_v1_t, uuid) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlCPERCursor_v1_t, handle) == 88usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4947,14 +4229,11 @@ pub struct nvmlGetCPER_v1_t {
     pub bufferSize: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGetCPER_v1_t"][::core::mem::size_of::<nvmlGetCPER_v1_t>() - 112usize];
-    ["Alignment of nvmlGetCPER_v1_t"][::core::mem::align_of::<nvmlGetCPER_v1_t>() - 8usize];
-    ["Offset of field: nvmlGetCPER_v1_t::cursor"]
-        [::core::mem::offset_of!(nvmlGetCPER_v1_t, cursor) - 0usize];
-    ["Offset of field: nvmlGetCPER_v1_t::buffer"]
-        [::core::mem::offset_of!(nvmlGetCPER_v1_t, buffer) - 96usize];
-    ["Offset of field: nvmlGetCPER_v1_t::bufferSize"]
-        [::core::mem::offset_of!(nvmlGetCPER_v1_t, bufferSize) - 104usize];
+    assert!(::core::mem::size_of::<nvmlGetCPER_v1_t>() == 112usize);
+    assert!(::core::mem::align_of::<nvmlGetCPER_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGetCPER_v1_t, cursor) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGetCPER_v1_t, buffer) == 96usize);
+    assert!(::core::mem::offset_of!(nvmlGetCPER_v1_t, bufferSize) == 104usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -4963,14 +4242,10 @@ pub struct nvmlSystemDriverBranchInfo_v1_t {
     pub branch: [::core::ffi::c_char; 80usize],
 }
 const _: () = {
-    ["Size of nvmlSystemDriverBranchInfo_v1_t"]
-        [::core::mem::size_of::<nvmlSystemDriverBranchInfo_v1_t>() - 84usize];
-    ["Alignment of nvmlSystemDriverBranchInfo_v1_t"]
-        [::core::mem::align_of::<nvmlSystemDriverBranchInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlSystemDriverBranchInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlSystemDriverBranchInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlSystemDriverBranchInfo_v1_t::branch"]
-        [::core::mem::offset_of!(nvmlSystemDriverBranchInfo_v1_t, branch) - 4usize];
+    assert!(::core::mem::size_of::<nvmlSystemDriverBranchInfo_v1_t>() == 84usize);
+    assert!(::core::mem::align_of::<nvmlSystemDriverBranchInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlSystemDriverBranchInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlSystemDriverBranchInfo_v1_t, branch) == 4usize);
 };
 pub type nvmlSystemDriverBranchInfo_t = nvmlSystemDriverBranchInfo_v1_t;
 pub type nvmlAffinityScope_t = ::core::ffi::c_uint;
@@ -4982,14 +4257,11 @@ pub struct nvmlTemperature_v1_t {
     pub temperature: ::core::ffi::c_int,
 }
 const _: () = {
-    ["Size of nvmlTemperature_v1_t"][::core::mem::size_of::<nvmlTemperature_v1_t>() - 12usize];
-    ["Alignment of nvmlTemperature_v1_t"][::core::mem::align_of::<nvmlTemperature_v1_t>() - 4usize];
-    ["Offset of field: nvmlTemperature_v1_t::version"]
-        [::core::mem::offset_of!(nvmlTemperature_v1_t, version) - 0usize];
-    ["Offset of field: nvmlTemperature_v1_t::sensorType"]
-        [::core::mem::offset_of!(nvmlTemperature_v1_t, sensorType) - 4usize];
-    ["Offset of field: nvmlTemperature_v1_t::temperature"]
-        [::core::mem::offset_of!(nvmlTemperature_v1_t, temperature) - 8usize];
+    assert!(::core::mem::size_of::<nvmlTemperature_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlTemperature_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlTemperature_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlTemperature_v1_t, sensorType) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlTemperature_v1_t, temperature) == 8usize);
 };
 pub type nvmlTemperature_t = nvmlTemperature_v1_t;
 impl nvmlClockLimitId_t {
@@ -5022,16 +4294,11 @@ pub struct nvmlNvlinkSupportedBwModes_v1_t {
     pub totalBwModes: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlNvlinkSupportedBwModes_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkSupportedBwModes_v1_t>() - 28usize];
-    ["Alignment of nvmlNvlinkSupportedBwModes_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkSupportedBwModes_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkSupportedBwModes_v1_t::version"]
-        [::core::mem::offset_of!(nvmlNvlinkSupportedBwModes_v1_t, version) - 0usize];
-    ["Offset of field: nvmlNvlinkSupportedBwModes_v1_t::bwModes"]
-        [::core::mem::offset_of!(nvmlNvlinkSupportedBwModes_v1_t, bwModes) - 4usize];
-    ["Offset of field: nvmlNvlinkSupportedBwModes_v1_t::totalBwModes"]
-        [::core::mem::offset_of!(nvmlNvlinkSupportedBwModes_v1_t, totalBwModes) - 27usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkSupportedBwModes_v1_t>() == 28usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkSupportedBwModes_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSupportedBwModes_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSupportedBwModes_v1_t, bwModes) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSupportedBwModes_v1_t, totalBwModes) == 27usize);
 };
 pub type nvmlNvlinkSupportedBwModes_t = nvmlNvlinkSupportedBwModes_v1_t;
 #[repr(C)]
@@ -5042,16 +4309,11 @@ pub struct nvmlNvlinkGetBwMode_v1_t {
     pub bwMode: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlNvlinkGetBwMode_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkGetBwMode_v1_t>() - 12usize];
-    ["Alignment of nvmlNvlinkGetBwMode_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkGetBwMode_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkGetBwMode_v1_t::version"]
-        [::core::mem::offset_of!(nvmlNvlinkGetBwMode_v1_t, version) - 0usize];
-    ["Offset of field: nvmlNvlinkGetBwMode_v1_t::bIsBest"]
-        [::core::mem::offset_of!(nvmlNvlinkGetBwMode_v1_t, bIsBest) - 4usize];
-    ["Offset of field: nvmlNvlinkGetBwMode_v1_t::bwMode"]
-        [::core::mem::offset_of!(nvmlNvlinkGetBwMode_v1_t, bwMode) - 8usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkGetBwMode_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkGetBwMode_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkGetBwMode_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkGetBwMode_v1_t, bIsBest) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkGetBwMode_v1_t, bwMode) == 8usize);
 };
 pub type nvmlNvlinkGetBwMode_t = nvmlNvlinkGetBwMode_v1_t;
 #[repr(C)]
@@ -5062,16 +4324,11 @@ pub struct nvmlNvlinkSetBwMode_v1_t {
     pub bwMode: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlNvlinkSetBwMode_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkSetBwMode_v1_t>() - 12usize];
-    ["Alignment of nvmlNvlinkSetBwMode_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkSetBwMode_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkSetBwMode_v1_t::version"]
-        [::core::mem::offset_of!(nvmlNvlinkSetBwMode_v1_t, version) - 0usize];
-    ["Offset of field: nvmlNvlinkSetBwMode_v1_t::bSetBest"]
-        [::core::mem::offset_of!(nvmlNvlinkSetBwMode_v1_t, bSetBest) - 4usize];
-    ["Offset of field: nvmlNvlinkSetBwMode_v1_t::bwMode"]
-        [::core::mem::offset_of!(nvmlNvlinkSetBwMode_v1_t, bwMode) - 8usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkSetBwMode_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkSetBwMode_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetBwMode_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetBwMode_v1_t, bSetBest) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetBwMode_v1_t, bwMode) == 8usize);
 };
 pub type nvmlNvlinkSetBwMode_t = nvmlNvlinkSetBwMode_v1_t;
 #[repr(C)]
@@ -5082,16 +4339,11 @@ pub struct nvmlNvlinkSetBwModeAsync_v1_t {
     pub asyncPollTimeoutMs: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvlinkSetBwModeAsync_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkSetBwModeAsync_v1_t>() - 12usize];
-    ["Alignment of nvmlNvlinkSetBwModeAsync_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkSetBwModeAsync_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkSetBwModeAsync_v1_t::bSetBest"]
-        [::core::mem::offset_of!(nvmlNvlinkSetBwModeAsync_v1_t, bSetBest) - 0usize];
-    ["Offset of field: nvmlNvlinkSetBwModeAsync_v1_t::bwMode"]
-        [::core::mem::offset_of!(nvmlNvlinkSetBwModeAsync_v1_t, bwMode) - 4usize];
-    ["Offset of field: nvmlNvlinkSetBwModeAsync_v1_t::asyncPollTimeoutMs"]
-        [::core::mem::offset_of!(nvmlNvlinkSetBwModeAsync_v1_t, asyncPollTimeoutMs) - 8usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkSetBwModeAsync_v1_t>() == 12usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkSetBwModeAsync_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetBwModeAsync_v1_t, bSetBest) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetBwModeAsync_v1_t, bwMode) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetBwModeAsync_v1_t, asyncPollTimeoutMs) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5100,12 +4352,10 @@ pub struct nvmlNvLinkInfo_v1_t {
     pub isNvleEnabled: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvLinkInfo_v1_t"][::core::mem::size_of::<nvmlNvLinkInfo_v1_t>() - 8usize];
-    ["Alignment of nvmlNvLinkInfo_v1_t"][::core::mem::align_of::<nvmlNvLinkInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvLinkInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlNvLinkInfo_v1_t::isNvleEnabled"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v1_t, isNvleEnabled) - 4usize];
+    assert!(::core::mem::size_of::<nvmlNvLinkInfo_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlNvLinkInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v1_t, isNvleEnabled) == 4usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5116,18 +4366,12 @@ pub struct nvmlNvlinkFirmwareVersion_t {
     pub subMinor: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvlinkFirmwareVersion_t"]
-        [::core::mem::size_of::<nvmlNvlinkFirmwareVersion_t>() - 16usize];
-    ["Alignment of nvmlNvlinkFirmwareVersion_t"]
-        [::core::mem::align_of::<nvmlNvlinkFirmwareVersion_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkFirmwareVersion_t::ucodeType"]
-        [::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, ucodeType) - 0usize];
-    ["Offset of field: nvmlNvlinkFirmwareVersion_t::major"]
-        [::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, major) - 4usize];
-    ["Offset of field: nvmlNvlinkFirmwareVersion_t::minor"]
-        [::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, minor) - 8usize];
-    ["Offset of field: nvmlNvlinkFirmwareVersion_t::subMinor"]
-        [::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, subMinor) - 12usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkFirmwareVersion_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkFirmwareVersion_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, ucodeType) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, major) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, minor) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkFirmwareVersion_t, subMinor) == 12usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5136,14 +4380,10 @@ pub struct nvmlNvlinkFirmwareInfo_t {
     pub numValidEntries: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvlinkFirmwareInfo_t"]
-        [::core::mem::size_of::<nvmlNvlinkFirmwareInfo_t>() - 1604usize];
-    ["Alignment of nvmlNvlinkFirmwareInfo_t"]
-        [::core::mem::align_of::<nvmlNvlinkFirmwareInfo_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkFirmwareInfo_t::firmwareVersion"]
-        [::core::mem::offset_of!(nvmlNvlinkFirmwareInfo_t, firmwareVersion) - 0usize];
-    ["Offset of field: nvmlNvlinkFirmwareInfo_t::numValidEntries"]
-        [::core::mem::offset_of!(nvmlNvlinkFirmwareInfo_t, numValidEntries) - 1600usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkFirmwareInfo_t>() == 1604usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkFirmwareInfo_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkFirmwareInfo_t, firmwareVersion) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkFirmwareInfo_t, numValidEntries) == 1600usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5153,14 +4393,11 @@ pub struct nvmlNvLinkInfo_v2_t {
     pub firmwareInfo: nvmlNvlinkFirmwareInfo_t,
 }
 const _: () = {
-    ["Size of nvmlNvLinkInfo_v2_t"][::core::mem::size_of::<nvmlNvLinkInfo_v2_t>() - 1612usize];
-    ["Alignment of nvmlNvLinkInfo_v2_t"][::core::mem::align_of::<nvmlNvLinkInfo_v2_t>() - 4usize];
-    ["Offset of field: nvmlNvLinkInfo_v2_t::version"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v2_t, version) - 0usize];
-    ["Offset of field: nvmlNvLinkInfo_v2_t::isNvleEnabled"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v2_t, isNvleEnabled) - 4usize];
-    ["Offset of field: nvmlNvLinkInfo_v2_t::firmwareInfo"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v2_t, firmwareInfo) - 8usize];
+    assert!(::core::mem::size_of::<nvmlNvLinkInfo_v2_t>() == 1612usize);
+    assert!(::core::mem::align_of::<nvmlNvLinkInfo_v2_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v2_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v2_t, isNvleEnabled) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v2_t, firmwareInfo) == 8usize);
 };
 pub type nvmlNvLinkInfo_t = nvmlNvLinkInfo_v2_t;
 #[repr(C)]
@@ -5171,14 +4408,11 @@ pub struct nvmlNvLinkInfo_v3_t {
     pub isNvleReady: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvLinkInfo_v3_t"][::core::mem::size_of::<nvmlNvLinkInfo_v3_t>() - 1612usize];
-    ["Alignment of nvmlNvLinkInfo_v3_t"][::core::mem::align_of::<nvmlNvLinkInfo_v3_t>() - 4usize];
-    ["Offset of field: nvmlNvLinkInfo_v3_t::isNvleEnabled"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v3_t, isNvleEnabled) - 0usize];
-    ["Offset of field: nvmlNvLinkInfo_v3_t::firmwareInfo"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v3_t, firmwareInfo) - 4usize];
-    ["Offset of field: nvmlNvLinkInfo_v3_t::isNvleReady"]
-        [::core::mem::offset_of!(nvmlNvLinkInfo_v3_t, isNvleReady) - 1608usize];
+    assert!(::core::mem::size_of::<nvmlNvLinkInfo_v3_t>() == 1612usize);
+    assert!(::core::mem::align_of::<nvmlNvLinkInfo_v3_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v3_t, isNvleEnabled) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v3_t, firmwareInfo) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvLinkInfo_v3_t, isNvleReady) == 1608usize);
 };
 impl nvmlNvlinkTelemetrySampleType_t {
     pub const NVML_NVLINK_TELEMETRY_SAMPLE_TYPE_THROUGHPUT_RAW_TX: nvmlNvlinkTelemetrySampleType_t =
@@ -5201,20 +4435,13 @@ pub struct nvmlNvlinkTelemetrySample_v1_t {
     pub nvmlReturn: nvmlReturn_t,
 }
 const _: () = {
-    ["Size of nvmlNvlinkTelemetrySample_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkTelemetrySample_v1_t>() - 32usize];
-    ["Alignment of nvmlNvlinkTelemetrySample_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkTelemetrySample_v1_t>() - 8usize];
-    ["Offset of field: nvmlNvlinkTelemetrySample_v1_t::linkId"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, linkId) - 0usize];
-    ["Offset of field: nvmlNvlinkTelemetrySample_v1_t::sampleType"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, sampleType) - 4usize];
-    ["Offset of field: nvmlNvlinkTelemetrySample_v1_t::sampleCount"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, sampleCount) - 8usize];
-    ["Offset of field: nvmlNvlinkTelemetrySample_v1_t::samples"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, samples) - 16usize];
-    ["Offset of field: nvmlNvlinkTelemetrySample_v1_t::nvmlReturn"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, nvmlReturn) - 24usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkTelemetrySample_v1_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkTelemetrySample_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, linkId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, sampleType) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, sampleCount) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, samples) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySample_v1_t, nvmlReturn) == 24usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5223,14 +4450,10 @@ pub struct nvmlNvlinkTelemetrySamples_v1_t {
     pub telemetrySamples: *mut nvmlNvlinkTelemetrySample_v1_t,
 }
 const _: () = {
-    ["Size of nvmlNvlinkTelemetrySamples_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkTelemetrySamples_v1_t>() - 16usize];
-    ["Alignment of nvmlNvlinkTelemetrySamples_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkTelemetrySamples_v1_t>() - 8usize];
-    ["Offset of field: nvmlNvlinkTelemetrySamples_v1_t::telemetryCount"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySamples_v1_t, telemetryCount) - 0usize];
-    ["Offset of field: nvmlNvlinkTelemetrySamples_v1_t::telemetrySamples"]
-        [::core::mem::offset_of!(nvmlNvlinkTelemetrySamples_v1_t, telemetrySamples) - 8usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkTelemetrySamples_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkTelemetrySamples_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySamples_v1_t, telemetryCount) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkTelemetrySamples_v1_t, telemetrySamples) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5241,18 +4464,14 @@ pub struct nvmlNvlinkGetRemapTableInfo_v1_t {
     pub remapTabSize: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvlinkGetRemapTableInfo_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkGetRemapTableInfo_v1_t>() - 32776usize];
-    ["Alignment of nvmlNvlinkGetRemapTableInfo_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkGetRemapTableInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkGetRemapTableInfo_v1_t::alid"]
-        [::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, alid) - 0usize];
-    ["Offset of field: nvmlNvlinkGetRemapTableInfo_v1_t::flaRemapTabAddr"]
-        [::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, flaRemapTabAddr) - 4usize];
-    ["Offset of field: nvmlNvlinkGetRemapTableInfo_v1_t::gpaRemapTabAddr"]
-        [::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, gpaRemapTabAddr) - 16388usize];
-    ["Offset of field: nvmlNvlinkGetRemapTableInfo_v1_t::remapTabSize"]
-        [::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, remapTabSize) - 32772usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkGetRemapTableInfo_v1_t>() == 32776usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkGetRemapTableInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, alid) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, flaRemapTabAddr) == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, gpaRemapTabAddr) == 16388usize
+    );
+    assert!(::core::mem::offset_of!(nvmlNvlinkGetRemapTableInfo_v1_t, remapTabSize) == 32772usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5260,12 +4479,9 @@ pub struct nvmlNvlinkSetNvleReady_v1_t {
     pub bNvleReady: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlNvlinkSetNvleReady_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkSetNvleReady_v1_t>() - 1usize];
-    ["Alignment of nvmlNvlinkSetNvleReady_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkSetNvleReady_v1_t>() - 1usize];
-    ["Offset of field: nvmlNvlinkSetNvleReady_v1_t::bNvleReady"]
-        [::core::mem::offset_of!(nvmlNvlinkSetNvleReady_v1_t, bNvleReady) - 0usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkSetNvleReady_v1_t>() == 1usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkSetNvleReady_v1_t>() == 1usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetNvleReady_v1_t, bNvleReady) == 0usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5274,14 +4490,12 @@ pub struct nvmlNvlinkLockRemapTable_v1_t {
     pub bRemapTableLockDisabled: ::core::ffi::c_uchar,
 }
 const _: () = {
-    ["Size of nvmlNvlinkLockRemapTable_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkLockRemapTable_v1_t>() - 2usize];
-    ["Alignment of nvmlNvlinkLockRemapTable_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkLockRemapTable_v1_t>() - 1usize];
-    ["Offset of field: nvmlNvlinkLockRemapTable_v1_t::bRemapTableLocked"]
-        [::core::mem::offset_of!(nvmlNvlinkLockRemapTable_v1_t, bRemapTableLocked) - 0usize];
-    ["Offset of field: nvmlNvlinkLockRemapTable_v1_t::bRemapTableLockDisabled"]
-        [::core::mem::offset_of!(nvmlNvlinkLockRemapTable_v1_t, bRemapTableLockDisabled) - 1usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkLockRemapTable_v1_t>() == 2usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkLockRemapTable_v1_t>() == 1usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkLockRemapTable_v1_t, bRemapTableLocked) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlNvlinkLockRemapTable_v1_t, bRemapTableLockDisabled) == 1usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5290,14 +4504,10 @@ pub struct nvmlNvlinkNvlePrivateInfo_v1_t {
     pub size: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlNvlinkNvlePrivateInfo_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkNvlePrivateInfo_v1_t>() - 260usize];
-    ["Alignment of nvmlNvlinkNvlePrivateInfo_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkNvlePrivateInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkNvlePrivateInfo_v1_t::data"]
-        [::core::mem::offset_of!(nvmlNvlinkNvlePrivateInfo_v1_t, data) - 0usize];
-    ["Offset of field: nvmlNvlinkNvlePrivateInfo_v1_t::size"]
-        [::core::mem::offset_of!(nvmlNvlinkNvlePrivateInfo_v1_t, size) - 256usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkNvlePrivateInfo_v1_t>() == 260usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkNvlePrivateInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkNvlePrivateInfo_v1_t, data) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkNvlePrivateInfo_v1_t, size) == 256usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5309,26 +4519,27 @@ pub struct nvmlNvlinkSetupNvleEncryptionKey_v1_t {
     pub remoteGpuNvlePrivateInfo: nvmlNvlinkNvlePrivateInfo_v1_t,
 }
 const _: () = {
-    ["Size of nvmlNvlinkSetupNvleEncryptionKey_v1_t"]
-        [::core::mem::size_of::<nvmlNvlinkSetupNvleEncryptionKey_v1_t>() - 560usize];
-    ["Alignment of nvmlNvlinkSetupNvleEncryptionKey_v1_t"]
-        [::core::mem::align_of::<nvmlNvlinkSetupNvleEncryptionKey_v1_t>() - 4usize];
-    ["Offset of field: nvmlNvlinkSetupNvleEncryptionKey_v1_t::nvleKey"]
-        [::core::mem::offset_of!(nvmlNvlinkSetupNvleEncryptionKey_v1_t, nvleKey) - 0usize];
-    ["Offset of field: nvmlNvlinkSetupNvleEncryptionKey_v1_t::localGpuAlid"]
-        [::core::mem::offset_of!(nvmlNvlinkSetupNvleEncryptionKey_v1_t, localGpuAlid) - 32usize];
-    ["Offset of field: nvmlNvlinkSetupNvleEncryptionKey_v1_t::remoteGpuAlid"]
-        [::core::mem::offset_of!(nvmlNvlinkSetupNvleEncryptionKey_v1_t, remoteGpuAlid) - 36usize];
-    ["Offset of field: nvmlNvlinkSetupNvleEncryptionKey_v1_t::localGpuNvlePrivateInfo"][::core::mem::offset_of!(
-        nvmlNvlinkSetupNvleEncryptionKey_v1_t,
-        localGpuNvlePrivateInfo
-    )
-        - 40usize];
-    ["Offset of field: nvmlNvlinkSetupNvleEncryptionKey_v1_t::remoteGpuNvlePrivateInfo"][::core::mem::offset_of!(
-        nvmlNvlinkSetupNvleEncryptionKey_v1_t,
-        remoteGpuNvlePrivateInfo
-    )
-        - 300usize];
+    assert!(::core::mem::size_of::<nvmlNvlinkSetupNvleEncryptionKey_v1_t>() == 560usize);
+    assert!(::core::mem::align_of::<nvmlNvlinkSetupNvleEncryptionKey_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlNvlinkSetupNvleEncryptionKey_v1_t, nvleKey) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlNvlinkSetupNvleEncryptionKey_v1_t, localGpuAlid) == 32usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlNvlinkSetupNvleEncryptionKey_v1_t, remoteGpuAlid) == 36usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlNvlinkSetupNvleEncryptionKey_v1_t,
+            localGpuNvlePrivateInfo
+        ) == 40usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlNvlinkSetupNvleEncryptionKey_v1_t,
+            remoteGpuNvlePrivateInfo
+        ) == 300usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5337,12 +4548,10 @@ pub struct nvmlVgpuVersion_st {
     pub maxVersion: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlVgpuVersion_st"][::core::mem::size_of::<nvmlVgpuVersion_st>() - 8usize];
-    ["Alignment of nvmlVgpuVersion_st"][::core::mem::align_of::<nvmlVgpuVersion_st>() - 4usize];
-    ["Offset of field: nvmlVgpuVersion_st::minVersion"]
-        [::core::mem::offset_of!(nvmlVgpuVersion_st, minVersion) - 0usize];
-    ["Offset of field: nvmlVgpuVersion_st::maxVersion"]
-        [::core::mem::offset_of!(nvmlVgpuVersion_st, maxVersion) - 4usize];
+    assert!(::core::mem::size_of::<nvmlVgpuVersion_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuVersion_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuVersion_st, minVersion) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuVersion_st, maxVersion) == 4usize);
 };
 pub type nvmlVgpuVersion_t = nvmlVgpuVersion_st;
 #[repr(C)]
@@ -5360,28 +4569,18 @@ pub struct nvmlVgpuMetadata_st {
     pub opaqueData: [::core::ffi::c_char; 4usize],
 }
 const _: () = {
-    ["Size of nvmlVgpuMetadata_st"][::core::mem::size_of::<nvmlVgpuMetadata_st>() - 212usize];
-    ["Alignment of nvmlVgpuMetadata_st"][::core::mem::align_of::<nvmlVgpuMetadata_st>() - 4usize];
-    ["Offset of field: nvmlVgpuMetadata_st::version"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, version) - 0usize];
-    ["Offset of field: nvmlVgpuMetadata_st::revision"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, revision) - 4usize];
-    ["Offset of field: nvmlVgpuMetadata_st::guestInfoState"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, guestInfoState) - 8usize];
-    ["Offset of field: nvmlVgpuMetadata_st::guestDriverVersion"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, guestDriverVersion) - 12usize];
-    ["Offset of field: nvmlVgpuMetadata_st::hostDriverVersion"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, hostDriverVersion) - 92usize];
-    ["Offset of field: nvmlVgpuMetadata_st::reserved"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, reserved) - 172usize];
-    ["Offset of field: nvmlVgpuMetadata_st::vgpuVirtualizationCaps"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, vgpuVirtualizationCaps) - 196usize];
-    ["Offset of field: nvmlVgpuMetadata_st::guestVgpuVersion"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, guestVgpuVersion) - 200usize];
-    ["Offset of field: nvmlVgpuMetadata_st::opaqueDataSize"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, opaqueDataSize) - 204usize];
-    ["Offset of field: nvmlVgpuMetadata_st::opaqueData"]
-        [::core::mem::offset_of!(nvmlVgpuMetadata_st, opaqueData) - 208usize];
+    assert!(::core::mem::size_of::<nvmlVgpuMetadata_st>() == 212usize);
+    assert!(::core::mem::align_of::<nvmlVgpuMetadata_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, revision) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, guestInfoState) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, guestDriverVersion) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, hostDriverVersion) == 92usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, reserved) == 172usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, vgpuVirtualizationCaps) == 196usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, guestVgpuVersion) == 200usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, opaqueDataSize) == 204usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuMetadata_st, opaqueData) == 208usize);
 };
 pub type nvmlVgpuMetadata_t = nvmlVgpuMetadata_st;
 #[repr(C)]
@@ -5397,26 +4596,16 @@ pub struct nvmlVgpuPgpuMetadata_st {
     pub opaqueData: [::core::ffi::c_char; 4usize],
 }
 const _: () = {
-    ["Size of nvmlVgpuPgpuMetadata_st"]
-        [::core::mem::size_of::<nvmlVgpuPgpuMetadata_st>() - 128usize];
-    ["Alignment of nvmlVgpuPgpuMetadata_st"]
-        [::core::mem::align_of::<nvmlVgpuPgpuMetadata_st>() - 4usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::version"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, version) - 0usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::revision"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, revision) - 4usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::hostDriverVersion"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, hostDriverVersion) - 8usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::pgpuVirtualizationCaps"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, pgpuVirtualizationCaps) - 88usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::reserved"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, reserved) - 92usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::hostSupportedVgpuRange"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, hostSupportedVgpuRange) - 112usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::opaqueDataSize"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, opaqueDataSize) - 120usize];
-    ["Offset of field: nvmlVgpuPgpuMetadata_st::opaqueData"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, opaqueData) - 124usize];
+    assert!(::core::mem::size_of::<nvmlVgpuPgpuMetadata_st>() == 128usize);
+    assert!(::core::mem::align_of::<nvmlVgpuPgpuMetadata_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, revision) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, hostDriverVersion) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, pgpuVirtualizationCaps) == 88usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, reserved) == 92usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, hostSupportedVgpuRange) == 112usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, opaqueDataSize) == 120usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuMetadata_st, opaqueData) == 124usize);
 };
 pub type nvmlVgpuPgpuMetadata_t = nvmlVgpuPgpuMetadata_st;
 impl nvmlVgpuVmCompatibility_t {
@@ -5456,14 +4645,12 @@ pub struct nvmlVgpuPgpuCompatibility_st {
     pub compatibilityLimitCode: nvmlVgpuPgpuCompatibilityLimitCode_t,
 }
 const _: () = {
-    ["Size of nvmlVgpuPgpuCompatibility_st"]
-        [::core::mem::size_of::<nvmlVgpuPgpuCompatibility_st>() - 8usize];
-    ["Alignment of nvmlVgpuPgpuCompatibility_st"]
-        [::core::mem::align_of::<nvmlVgpuPgpuCompatibility_st>() - 4usize];
-    ["Offset of field: nvmlVgpuPgpuCompatibility_st::vgpuVmCompatibility"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuCompatibility_st, vgpuVmCompatibility) - 0usize];
-    ["Offset of field: nvmlVgpuPgpuCompatibility_st::compatibilityLimitCode"]
-        [::core::mem::offset_of!(nvmlVgpuPgpuCompatibility_st, compatibilityLimitCode) - 4usize];
+    assert!(::core::mem::size_of::<nvmlVgpuPgpuCompatibility_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlVgpuPgpuCompatibility_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlVgpuPgpuCompatibility_st, vgpuVmCompatibility) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlVgpuPgpuCompatibility_st, compatibilityLimitCode) == 4usize
+    );
 };
 pub type nvmlVgpuPgpuCompatibility_t = nvmlVgpuPgpuCompatibility_st;
 #[repr(C)]
@@ -5473,14 +4660,10 @@ pub struct nvmlExcludedDeviceInfo_st {
     pub uuid: [::core::ffi::c_char; 80usize],
 }
 const _: () = {
-    ["Size of nvmlExcludedDeviceInfo_st"]
-        [::core::mem::size_of::<nvmlExcludedDeviceInfo_st>() - 148usize];
-    ["Alignment of nvmlExcludedDeviceInfo_st"]
-        [::core::mem::align_of::<nvmlExcludedDeviceInfo_st>() - 4usize];
-    ["Offset of field: nvmlExcludedDeviceInfo_st::pciInfo"]
-        [::core::mem::offset_of!(nvmlExcludedDeviceInfo_st, pciInfo) - 0usize];
-    ["Offset of field: nvmlExcludedDeviceInfo_st::uuid"]
-        [::core::mem::offset_of!(nvmlExcludedDeviceInfo_st, uuid) - 68usize];
+    assert!(::core::mem::size_of::<nvmlExcludedDeviceInfo_st>() == 148usize);
+    assert!(::core::mem::align_of::<nvmlExcludedDeviceInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlExcludedDeviceInfo_st, pciInfo) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlExcludedDeviceInfo_st, uuid) == 68usize);
 };
 pub type nvmlExcludedDeviceInfo_t = nvmlExcludedDeviceInfo_st;
 #[repr(C)]
@@ -5497,22 +4680,16 @@ pub union nvmlPRMTLV_v1_t__bindgen_ty_1 {
     pub outData: [::core::ffi::c_uchar; 496usize],
 }
 const _: () = {
-    ["Size of nvmlPRMTLV_v1_t__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlPRMTLV_v1_t__bindgen_ty_1>() - 496usize];
-    ["Alignment of nvmlPRMTLV_v1_t__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlPRMTLV_v1_t__bindgen_ty_1>() - 1usize];
-    ["Offset of field: nvmlPRMTLV_v1_t__bindgen_ty_1::inData"]
-        [::core::mem::offset_of!(nvmlPRMTLV_v1_t__bindgen_ty_1, inData) - 0usize];
-    ["Offset of field: nvmlPRMTLV_v1_t__bindgen_ty_1::outData"]
-        [::core::mem::offset_of!(nvmlPRMTLV_v1_t__bindgen_ty_1, outData) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPRMTLV_v1_t__bindgen_ty_1>() == 496usize);
+    assert!(::core::mem::align_of::<nvmlPRMTLV_v1_t__bindgen_ty_1>() == 1usize);
+    assert!(::core::mem::offset_of!(nvmlPRMTLV_v1_t__bindgen_ty_1, inData) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPRMTLV_v1_t__bindgen_ty_1, outData) == 0usize);
 };
 const _: () = {
-    ["Size of nvmlPRMTLV_v1_t"][::core::mem::size_of::<nvmlPRMTLV_v1_t>() - 504usize];
-    ["Alignment of nvmlPRMTLV_v1_t"][::core::mem::align_of::<nvmlPRMTLV_v1_t>() - 4usize];
-    ["Offset of field: nvmlPRMTLV_v1_t::dataSize"]
-        [::core::mem::offset_of!(nvmlPRMTLV_v1_t, dataSize) - 0usize];
-    ["Offset of field: nvmlPRMTLV_v1_t::status"]
-        [::core::mem::offset_of!(nvmlPRMTLV_v1_t, status) - 4usize];
+    assert!(::core::mem::size_of::<nvmlPRMTLV_v1_t>() == 504usize);
+    assert!(::core::mem::align_of::<nvmlPRMTLV_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPRMTLV_v1_t, dataSize) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPRMTLV_v1_t, status) == 4usize);
 };
 impl nvmlPRMCounterId_t {
     pub const NVML_PRM_COUNTER_ID_NONE: nvmlPRMCounterId_t = nvmlPRMCounterId_t(0);
@@ -5569,12 +4746,9 @@ pub struct nvmlPRMCounterInput_v1_t {
     pub localPort: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlPRMCounterInput_v1_t"]
-        [::core::mem::size_of::<nvmlPRMCounterInput_v1_t>() - 4usize];
-    ["Alignment of nvmlPRMCounterInput_v1_t"]
-        [::core::mem::align_of::<nvmlPRMCounterInput_v1_t>() - 4usize];
-    ["Offset of field: nvmlPRMCounterInput_v1_t::localPort"]
-        [::core::mem::offset_of!(nvmlPRMCounterInput_v1_t, localPort) - 0usize];
+    assert!(::core::mem::size_of::<nvmlPRMCounterInput_v1_t>() == 4usize);
+    assert!(::core::mem::align_of::<nvmlPRMCounterInput_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounterInput_v1_t, localPort) == 0usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5584,16 +4758,11 @@ pub struct nvmlPRMCounterValue_v1_t {
     pub outputValue: nvmlValue_t,
 }
 const _: () = {
-    ["Size of nvmlPRMCounterValue_v1_t"]
-        [::core::mem::size_of::<nvmlPRMCounterValue_v1_t>() - 16usize];
-    ["Alignment of nvmlPRMCounterValue_v1_t"]
-        [::core::mem::align_of::<nvmlPRMCounterValue_v1_t>() - 8usize];
-    ["Offset of field: nvmlPRMCounterValue_v1_t::status"]
-        [::core::mem::offset_of!(nvmlPRMCounterValue_v1_t, status) - 0usize];
-    ["Offset of field: nvmlPRMCounterValue_v1_t::outputType"]
-        [::core::mem::offset_of!(nvmlPRMCounterValue_v1_t, outputType) - 4usize];
-    ["Offset of field: nvmlPRMCounterValue_v1_t::outputValue"]
-        [::core::mem::offset_of!(nvmlPRMCounterValue_v1_t, outputValue) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPRMCounterValue_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlPRMCounterValue_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounterValue_v1_t, status) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounterValue_v1_t, outputType) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounterValue_v1_t, outputValue) == 8usize);
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -5603,14 +4772,11 @@ pub struct nvmlPRMCounter_v1_t {
     pub counterValue: nvmlPRMCounterValue_v1_t,
 }
 const _: () = {
-    ["Size of nvmlPRMCounter_v1_t"][::core::mem::size_of::<nvmlPRMCounter_v1_t>() - 24usize];
-    ["Alignment of nvmlPRMCounter_v1_t"][::core::mem::align_of::<nvmlPRMCounter_v1_t>() - 8usize];
-    ["Offset of field: nvmlPRMCounter_v1_t::counterId"]
-        [::core::mem::offset_of!(nvmlPRMCounter_v1_t, counterId) - 0usize];
-    ["Offset of field: nvmlPRMCounter_v1_t::inData"]
-        [::core::mem::offset_of!(nvmlPRMCounter_v1_t, inData) - 4usize];
-    ["Offset of field: nvmlPRMCounter_v1_t::counterValue"]
-        [::core::mem::offset_of!(nvmlPRMCounter_v1_t, counterValue) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPRMCounter_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlPRMCounter_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounter_v1_t, counterId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounter_v1_t, inData) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounter_v1_t, counterValue) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5619,14 +4785,10 @@ pub struct nvmlPRMCounterList_v1_t {
     pub counters: *mut nvmlPRMCounter_v1_t,
 }
 const _: () = {
-    ["Size of nvmlPRMCounterList_v1_t"]
-        [::core::mem::size_of::<nvmlPRMCounterList_v1_t>() - 16usize];
-    ["Alignment of nvmlPRMCounterList_v1_t"]
-        [::core::mem::align_of::<nvmlPRMCounterList_v1_t>() - 8usize];
-    ["Offset of field: nvmlPRMCounterList_v1_t::numCounters"]
-        [::core::mem::offset_of!(nvmlPRMCounterList_v1_t, numCounters) - 0usize];
-    ["Offset of field: nvmlPRMCounterList_v1_t::counters"]
-        [::core::mem::offset_of!(nvmlPRMCounterList_v1_t, counters) - 8usize];
+    assert!(::core::mem::size_of::<nvmlPRMCounterList_v1_t>() == 16usize);
+    assert!(::core::mem::align_of::<nvmlPRMCounterList_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounterList_v1_t, numCounters) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPRMCounterList_v1_t, counters) == 8usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -5635,14 +4797,10 @@ pub struct nvmlGpuInstancePlacement_st {
     pub size: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuInstancePlacement_st"]
-        [::core::mem::size_of::<nvmlGpuInstancePlacement_st>() - 8usize];
-    ["Alignment of nvmlGpuInstancePlacement_st"]
-        [::core::mem::align_of::<nvmlGpuInstancePlacement_st>() - 4usize];
-    ["Offset of field: nvmlGpuInstancePlacement_st::start"]
-        [::core::mem::offset_of!(nvmlGpuInstancePlacement_st, start) - 0usize];
-    ["Offset of field: nvmlGpuInstancePlacement_st::size"]
-        [::core::mem::offset_of!(nvmlGpuInstancePlacement_st, size) - 4usize];
+    assert!(::core::mem::size_of::<nvmlGpuInstancePlacement_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlGpuInstancePlacement_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstancePlacement_st, start) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstancePlacement_st, size) == 4usize);
 };
 pub type nvmlGpuInstancePlacement_t = nvmlGpuInstancePlacement_st;
 #[repr(C)]
@@ -5661,32 +4819,19 @@ pub struct nvmlGpuInstanceProfileInfo_st {
     pub memorySizeMB: ::core::ffi::c_ulonglong,
 }
 const _: () = {
-    ["Size of nvmlGpuInstanceProfileInfo_st"]
-        [::core::mem::size_of::<nvmlGpuInstanceProfileInfo_st>() - 48usize];
-    ["Alignment of nvmlGpuInstanceProfileInfo_st"]
-        [::core::mem::align_of::<nvmlGpuInstanceProfileInfo_st>() - 8usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::id"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, id) - 0usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::isP2pSupported"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, isP2pSupported) - 4usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::sliceCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, sliceCount) - 8usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::instanceCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, instanceCount) - 12usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::multiprocessorCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, multiprocessorCount) - 16usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::copyEngineCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, copyEngineCount) - 20usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::decoderCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, decoderCount) - 24usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::encoderCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, encoderCount) - 28usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::jpegCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, jpegCount) - 32usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::ofaCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, ofaCount) - 36usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_st::memorySizeMB"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, memorySizeMB) - 40usize];
+    assert!(::core::mem::size_of::<nvmlGpuInstanceProfileInfo_st>() == 48usize);
+    assert!(::core::mem::align_of::<nvmlGpuInstanceProfileInfo_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, id) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, isP2pSupported) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, sliceCount) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, instanceCount) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, multiprocessorCount) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, copyEngineCount) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, decoderCount) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, encoderCount) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, jpegCount) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, ofaCount) == 36usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_st, memorySizeMB) == 40usize);
 };
 pub type nvmlGpuInstanceProfileInfo_t = nvmlGpuInstanceProfileInfo_st;
 #[repr(C)]
@@ -5707,36 +4852,23 @@ pub struct nvmlGpuInstanceProfileInfo_v2_st {
     pub name: [::core::ffi::c_char; 96usize],
 }
 const _: () = {
-    ["Size of nvmlGpuInstanceProfileInfo_v2_st"]
-        [::core::mem::size_of::<nvmlGpuInstanceProfileInfo_v2_st>() - 152usize];
-    ["Alignment of nvmlGpuInstanceProfileInfo_v2_st"]
-        [::core::mem::align_of::<nvmlGpuInstanceProfileInfo_v2_st>() - 8usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::version"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, version) - 0usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::id"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, id) - 4usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::isP2pSupported"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, isP2pSupported) - 8usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::sliceCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, sliceCount) - 12usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::instanceCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, instanceCount) - 16usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::multiprocessorCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, multiprocessorCount) - 20usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::copyEngineCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, copyEngineCount) - 24usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::decoderCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, decoderCount) - 28usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::encoderCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, encoderCount) - 32usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::jpegCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, jpegCount) - 36usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::ofaCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, ofaCount) - 40usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::memorySizeMB"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, memorySizeMB) - 48usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v2_st::name"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, name) - 56usize];
+    assert!(::core::mem::size_of::<nvmlGpuInstanceProfileInfo_v2_st>() == 152usize);
+    assert!(::core::mem::align_of::<nvmlGpuInstanceProfileInfo_v2_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, id) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, isP2pSupported) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, sliceCount) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, instanceCount) == 16usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, multiprocessorCount) == 20usize
+    );
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, copyEngineCount) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, decoderCount) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, encoderCount) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, jpegCount) == 36usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, ofaCount) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, memorySizeMB) == 48usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v2_st, name) == 56usize);
 };
 pub type nvmlGpuInstanceProfileInfo_v2_t = nvmlGpuInstanceProfileInfo_v2_st;
 #[repr(C)]
@@ -5757,36 +4889,23 @@ pub struct nvmlGpuInstanceProfileInfo_v3_st {
     pub capabilities: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpuInstanceProfileInfo_v3_st"]
-        [::core::mem::size_of::<nvmlGpuInstanceProfileInfo_v3_st>() - 152usize];
-    ["Alignment of nvmlGpuInstanceProfileInfo_v3_st"]
-        [::core::mem::align_of::<nvmlGpuInstanceProfileInfo_v3_st>() - 8usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::version"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, version) - 0usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::id"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, id) - 4usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::sliceCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, sliceCount) - 8usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::instanceCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, instanceCount) - 12usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::multiprocessorCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, multiprocessorCount) - 16usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::copyEngineCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, copyEngineCount) - 20usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::decoderCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, decoderCount) - 24usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::encoderCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, encoderCount) - 28usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::jpegCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, jpegCount) - 32usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::ofaCount"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, ofaCount) - 36usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::memorySizeMB"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, memorySizeMB) - 40usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::name"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, name) - 48usize];
-    ["Offset of field: nvmlGpuInstanceProfileInfo_v3_st::capabilities"]
-        [::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, capabilities) - 144usize];
+    assert!(::core::mem::size_of::<nvmlGpuInstanceProfileInfo_v3_st>() == 152usize);
+    assert!(::core::mem::align_of::<nvmlGpuInstanceProfileInfo_v3_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, id) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, sliceCount) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, instanceCount) == 12usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, multiprocessorCount) == 16usize
+    );
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, copyEngineCount) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, decoderCount) == 24usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, encoderCount) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, jpegCount) == 32usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, ofaCount) == 36usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, memorySizeMB) == 40usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, name) == 48usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceProfileInfo_v3_st, capabilities) == 144usize);
 };
 pub type nvmlGpuInstanceProfileInfo_v3_t = nvmlGpuInstanceProfileInfo_v3_st;
 #[repr(C)]
@@ -5798,17 +4917,12 @@ pub struct nvmlGpuInstanceInfo_st {
     pub placement: nvmlGpuInstancePlacement_t,
 }
 const _: () = {
-    ["Size of nvmlGpuInstanceInfo_st"][::core::mem::size_of::<nvmlGpuInstanceInfo_st>() - 24usize];
-    ["Alignment of nvmlGpuInstanceInfo_st"]
-        [::core::mem::align_of::<nvmlGpuInstanceInfo_st>() - 8usize];
-    ["Offset of field: nvmlGpuInstanceInfo_st::device"]
-        [::core::mem::offset_of!(nvmlGpuInstanceInfo_st, device) - 0usize];
-    ["Offset of field: nvmlGpuInstanceInfo_st::id"]
-        [::core::mem::offset_of!(nvmlGpuInstanceInfo_st, id) - 8usize];
-    ["Offset of field: nvmlGpuInstanceInfo_st::profileId"]
-        [::core::mem::offset_of!(nvmlGpuInstanceInfo_st, profileId) - 12usize];
-    ["Offset of field: nvmlGpuInstanceInfo_st::placement"]
-        [::core::mem::offset_of!(nvmlGpuInstanceInfo_st, placement) - 16usize];
+    assert!(::core::mem::size_of::<nvmlGpuInstanceInfo_st>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlGpuInstanceInfo_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceInfo_st, device) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceInfo_st, id) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceInfo_st, profileId) == 12usize);
+    assert!(::core::mem::offset_of!(nvmlGpuInstanceInfo_st, placement) == 16usize);
 };
 pub type nvmlGpuInstanceInfo_t = nvmlGpuInstanceInfo_st;
 #[repr(C)]
@@ -5818,14 +4932,10 @@ pub struct nvmlComputeInstancePlacement_st {
     pub size: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlComputeInstancePlacement_st"]
-        [::core::mem::size_of::<nvmlComputeInstancePlacement_st>() - 8usize];
-    ["Alignment of nvmlComputeInstancePlacement_st"]
-        [::core::mem::align_of::<nvmlComputeInstancePlacement_st>() - 4usize];
-    ["Offset of field: nvmlComputeInstancePlacement_st::start"]
-        [::core::mem::offset_of!(nvmlComputeInstancePlacement_st, start) - 0usize];
-    ["Offset of field: nvmlComputeInstancePlacement_st::size"]
-        [::core::mem::offset_of!(nvmlComputeInstancePlacement_st, size) - 4usize];
+    assert!(::core::mem::size_of::<nvmlComputeInstancePlacement_st>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlComputeInstancePlacement_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstancePlacement_st, start) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstancePlacement_st, size) == 4usize);
 };
 pub type nvmlComputeInstancePlacement_t = nvmlComputeInstancePlacement_st;
 #[repr(C)]
@@ -5842,30 +4952,26 @@ pub struct nvmlComputeInstanceProfileInfo_st {
     pub sharedOfaCount: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlComputeInstanceProfileInfo_st"]
-        [::core::mem::size_of::<nvmlComputeInstanceProfileInfo_st>() - 36usize];
-    ["Alignment of nvmlComputeInstanceProfileInfo_st"]
-        [::core::mem::align_of::<nvmlComputeInstanceProfileInfo_st>() - 4usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::id"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, id) - 0usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::sliceCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sliceCount) - 4usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::instanceCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, instanceCount) - 8usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::multiprocessorCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, multiprocessorCount) - 12usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::sharedCopyEngineCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_st,
-        sharedCopyEngineCount
-    ) - 16usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::sharedDecoderCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedDecoderCount) - 20usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::sharedEncoderCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedEncoderCount) - 24usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::sharedJpegCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedJpegCount) - 28usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_st::sharedOfaCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedOfaCount) - 32usize];
+    assert!(::core::mem::size_of::<nvmlComputeInstanceProfileInfo_st>() == 36usize);
+    assert!(::core::mem::align_of::<nvmlComputeInstanceProfileInfo_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, id) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sliceCount) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, instanceCount) == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, multiprocessorCount) == 12usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedCopyEngineCount)
+            == 16usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedDecoderCount) == 20usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedEncoderCount) == 24usize
+    );
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedJpegCount) == 28usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_st, sharedOfaCount) == 32usize);
 };
 pub type nvmlComputeInstanceProfileInfo_t = nvmlComputeInstanceProfileInfo_st;
 #[repr(C)]
@@ -5884,40 +4990,37 @@ pub struct nvmlComputeInstanceProfileInfo_v2_st {
     pub name: [::core::ffi::c_char; 96usize],
 }
 const _: () = {
-    ["Size of nvmlComputeInstanceProfileInfo_v2_st"]
-        [::core::mem::size_of::<nvmlComputeInstanceProfileInfo_v2_st>() - 136usize];
-    ["Alignment of nvmlComputeInstanceProfileInfo_v2_st"]
-        [::core::mem::align_of::<nvmlComputeInstanceProfileInfo_v2_st>() - 4usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::version"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, version) - 0usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::id"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, id) - 4usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::sliceCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sliceCount) - 8usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::instanceCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, instanceCount) - 12usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::multiprocessorCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v2_st,
-        multiprocessorCount
-    ) - 16usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::sharedCopyEngineCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v2_st,
-        sharedCopyEngineCount
-    ) - 20usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::sharedDecoderCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v2_st,
-        sharedDecoderCount
-    ) - 24usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::sharedEncoderCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v2_st,
-        sharedEncoderCount
-    ) - 28usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::sharedJpegCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedJpegCount) - 32usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::sharedOfaCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedOfaCount) - 36usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v2_st::name"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, name) - 40usize];
+    assert!(::core::mem::size_of::<nvmlComputeInstanceProfileInfo_v2_st>() == 136usize);
+    assert!(::core::mem::align_of::<nvmlComputeInstanceProfileInfo_v2_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, id) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sliceCount) == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, instanceCount) == 12usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, multiprocessorCount)
+            == 16usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedCopyEngineCount)
+            == 20usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedDecoderCount)
+            == 24usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedEncoderCount)
+            == 28usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedJpegCount) == 32usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, sharedOfaCount) == 36usize
+    );
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v2_st, name) == 40usize);
 };
 pub type nvmlComputeInstanceProfileInfo_v2_t = nvmlComputeInstanceProfileInfo_v2_st;
 #[repr(C)]
@@ -5937,42 +5040,40 @@ pub struct nvmlComputeInstanceProfileInfo_v3_st {
     pub capabilities: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlComputeInstanceProfileInfo_v3_st"]
-        [::core::mem::size_of::<nvmlComputeInstanceProfileInfo_v3_st>() - 140usize];
-    ["Alignment of nvmlComputeInstanceProfileInfo_v3_st"]
-        [::core::mem::align_of::<nvmlComputeInstanceProfileInfo_v3_st>() - 4usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::version"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, version) - 0usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::id"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, id) - 4usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::sliceCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sliceCount) - 8usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::instanceCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, instanceCount) - 12usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::multiprocessorCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v3_st,
-        multiprocessorCount
-    ) - 16usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::sharedCopyEngineCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v3_st,
-        sharedCopyEngineCount
-    ) - 20usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::sharedDecoderCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v3_st,
-        sharedDecoderCount
-    ) - 24usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::sharedEncoderCount"][::core::mem::offset_of!(
-        nvmlComputeInstanceProfileInfo_v3_st,
-        sharedEncoderCount
-    ) - 28usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::sharedJpegCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedJpegCount) - 32usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::sharedOfaCount"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedOfaCount) - 36usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::name"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, name) - 40usize];
-    ["Offset of field: nvmlComputeInstanceProfileInfo_v3_st::capabilities"]
-        [::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, capabilities) - 136usize];
+    assert!(::core::mem::size_of::<nvmlComputeInstanceProfileInfo_v3_st>() == 140usize);
+    assert!(::core::mem::align_of::<nvmlComputeInstanceProfileInfo_v3_st>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, id) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sliceCount) == 8usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, instanceCount) == 12usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, multiprocessorCount)
+            == 16usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedCopyEngineCount)
+            == 20usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedDecoderCount)
+            == 24usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedEncoderCount)
+            == 28usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedJpegCount) == 32usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, sharedOfaCount) == 36usize
+    );
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, name) == 40usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlComputeInstanceProfileInfo_v3_st, capabilities) == 136usize
+    );
 };
 pub type nvmlComputeInstanceProfileInfo_v3_t = nvmlComputeInstanceProfileInfo_v3_st;
 #[repr(C)]
@@ -5985,20 +5086,13 @@ pub struct nvmlComputeInstanceInfo_st {
     pub placement: nvmlComputeInstancePlacement_t,
 }
 const _: () = {
-    ["Size of nvmlComputeInstanceInfo_st"]
-        [::core::mem::size_of::<nvmlComputeInstanceInfo_st>() - 32usize];
-    ["Alignment of nvmlComputeInstanceInfo_st"]
-        [::core::mem::align_of::<nvmlComputeInstanceInfo_st>() - 8usize];
-    ["Offset of field: nvmlComputeInstanceInfo_st::device"]
-        [::core::mem::offset_of!(nvmlComputeInstanceInfo_st, device) - 0usize];
-    ["Offset of field: nvmlComputeInstanceInfo_st::gpuInstance"]
-        [::core::mem::offset_of!(nvmlComputeInstanceInfo_st, gpuInstance) - 8usize];
-    ["Offset of field: nvmlComputeInstanceInfo_st::id"]
-        [::core::mem::offset_of!(nvmlComputeInstanceInfo_st, id) - 16usize];
-    ["Offset of field: nvmlComputeInstanceInfo_st::profileId"]
-        [::core::mem::offset_of!(nvmlComputeInstanceInfo_st, profileId) - 20usize];
-    ["Offset of field: nvmlComputeInstanceInfo_st::placement"]
-        [::core::mem::offset_of!(nvmlComputeInstanceInfo_st, placement) - 24usize];
+    assert!(::core::mem::size_of::<nvmlComputeInstanceInfo_st>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlComputeInstanceInfo_st>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceInfo_st, device) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceInfo_st, gpuInstance) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceInfo_st, id) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceInfo_st, profileId) == 20usize);
+    assert!(::core::mem::offset_of!(nvmlComputeInstanceInfo_st, placement) == 24usize);
 };
 pub type nvmlComputeInstanceInfo_t = nvmlComputeInstanceInfo_st;
 #[repr(C)]
@@ -6533,28 +5627,19 @@ pub struct nvmlGpmMetric_t__bindgen_ty_1 {
     pub unit: *mut ::core::ffi::c_char,
 }
 const _: () = {
-    ["Size of nvmlGpmMetric_t__bindgen_ty_1"]
-        [::core::mem::size_of::<nvmlGpmMetric_t__bindgen_ty_1>() - 24usize];
-    ["Alignment of nvmlGpmMetric_t__bindgen_ty_1"]
-        [::core::mem::align_of::<nvmlGpmMetric_t__bindgen_ty_1>() - 8usize];
-    ["Offset of field: nvmlGpmMetric_t__bindgen_ty_1::shortName"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t__bindgen_ty_1, shortName) - 0usize];
-    ["Offset of field: nvmlGpmMetric_t__bindgen_ty_1::longName"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t__bindgen_ty_1, longName) - 8usize];
-    ["Offset of field: nvmlGpmMetric_t__bindgen_ty_1::unit"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t__bindgen_ty_1, unit) - 16usize];
+    assert!(::core::mem::size_of::<nvmlGpmMetric_t__bindgen_ty_1>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlGpmMetric_t__bindgen_ty_1>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t__bindgen_ty_1, shortName) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t__bindgen_ty_1, longName) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t__bindgen_ty_1, unit) == 16usize);
 };
 const _: () = {
-    ["Size of nvmlGpmMetric_t"][::core::mem::size_of::<nvmlGpmMetric_t>() - 40usize];
-    ["Alignment of nvmlGpmMetric_t"][::core::mem::align_of::<nvmlGpmMetric_t>() - 8usize];
-    ["Offset of field: nvmlGpmMetric_t::metricId"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t, metricId) - 0usize];
-    ["Offset of field: nvmlGpmMetric_t::nvmlReturn"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t, nvmlReturn) - 4usize];
-    ["Offset of field: nvmlGpmMetric_t::value"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t, value) - 8usize];
-    ["Offset of field: nvmlGpmMetric_t::metricInfo"]
-        [::core::mem::offset_of!(nvmlGpmMetric_t, metricInfo) - 16usize];
+    assert!(::core::mem::size_of::<nvmlGpmMetric_t>() == 40usize);
+    assert!(::core::mem::align_of::<nvmlGpmMetric_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t, metricId) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t, nvmlReturn) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t, value) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetric_t, metricInfo) == 16usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6566,18 +5651,13 @@ pub struct nvmlGpmMetricsGet_t {
     pub metrics: [nvmlGpmMetric_t; 477usize],
 }
 const _: () = {
-    ["Size of nvmlGpmMetricsGet_t"][::core::mem::size_of::<nvmlGpmMetricsGet_t>() - 19104usize];
-    ["Alignment of nvmlGpmMetricsGet_t"][::core::mem::align_of::<nvmlGpmMetricsGet_t>() - 8usize];
-    ["Offset of field: nvmlGpmMetricsGet_t::version"]
-        [::core::mem::offset_of!(nvmlGpmMetricsGet_t, version) - 0usize];
-    ["Offset of field: nvmlGpmMetricsGet_t::numMetrics"]
-        [::core::mem::offset_of!(nvmlGpmMetricsGet_t, numMetrics) - 4usize];
-    ["Offset of field: nvmlGpmMetricsGet_t::sample1"]
-        [::core::mem::offset_of!(nvmlGpmMetricsGet_t, sample1) - 8usize];
-    ["Offset of field: nvmlGpmMetricsGet_t::sample2"]
-        [::core::mem::offset_of!(nvmlGpmMetricsGet_t, sample2) - 16usize];
-    ["Offset of field: nvmlGpmMetricsGet_t::metrics"]
-        [::core::mem::offset_of!(nvmlGpmMetricsGet_t, metrics) - 24usize];
+    assert!(::core::mem::size_of::<nvmlGpmMetricsGet_t>() == 19104usize);
+    assert!(::core::mem::align_of::<nvmlGpmMetricsGet_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetricsGet_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetricsGet_t, numMetrics) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetricsGet_t, sample1) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetricsGet_t, sample2) == 16usize);
+    assert!(::core::mem::offset_of!(nvmlGpmMetricsGet_t, metrics) == 24usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6586,12 +5666,10 @@ pub struct nvmlGpmSupport_t {
     pub isSupportedDevice: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlGpmSupport_t"][::core::mem::size_of::<nvmlGpmSupport_t>() - 8usize];
-    ["Alignment of nvmlGpmSupport_t"][::core::mem::align_of::<nvmlGpmSupport_t>() - 4usize];
-    ["Offset of field: nvmlGpmSupport_t::version"]
-        [::core::mem::offset_of!(nvmlGpmSupport_t, version) - 0usize];
-    ["Offset of field: nvmlGpmSupport_t::isSupportedDevice"]
-        [::core::mem::offset_of!(nvmlGpmSupport_t, isSupportedDevice) - 4usize];
+    assert!(::core::mem::size_of::<nvmlGpmSupport_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlGpmSupport_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlGpmSupport_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlGpmSupport_t, isSupportedDevice) == 4usize);
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6600,14 +5678,10 @@ pub struct nvmlDeviceCapabilities_v1_t {
     pub capMask: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlDeviceCapabilities_v1_t"]
-        [::core::mem::size_of::<nvmlDeviceCapabilities_v1_t>() - 8usize];
-    ["Alignment of nvmlDeviceCapabilities_v1_t"]
-        [::core::mem::align_of::<nvmlDeviceCapabilities_v1_t>() - 4usize];
-    ["Offset of field: nvmlDeviceCapabilities_v1_t::version"]
-        [::core::mem::offset_of!(nvmlDeviceCapabilities_v1_t, version) - 0usize];
-    ["Offset of field: nvmlDeviceCapabilities_v1_t::capMask"]
-        [::core::mem::offset_of!(nvmlDeviceCapabilities_v1_t, capMask) - 4usize];
+    assert!(::core::mem::size_of::<nvmlDeviceCapabilities_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlDeviceCapabilities_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceCapabilities_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlDeviceCapabilities_v1_t, capMask) == 4usize);
 };
 pub type nvmlDeviceCapabilities_t = nvmlDeviceCapabilities_v1_t;
 #[repr(C)]
@@ -6616,9 +5690,9 @@ pub struct nvmlMask255_t {
     pub mask: [::core::ffi::c_uint; 8usize],
 }
 const _: () = {
-    ["Size of nvmlMask255_t"][::core::mem::size_of::<nvmlMask255_t>() - 32usize];
-    ["Alignment of nvmlMask255_t"][::core::mem::align_of::<nvmlMask255_t>() - 4usize];
-    ["Offset of field: nvmlMask255_t::mask"][::core::mem::offset_of!(nvmlMask255_t, mask) - 0usize];
+    assert!(::core::mem::size_of::<nvmlMask255_t>() == 32usize);
+    assert!(::core::mem::align_of::<nvmlMask255_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlMask255_t, mask) == 0usize);
 };
 impl nvmlPowerProfileType_t {
     pub const NVML_POWER_PROFILE_MAX_P: nvmlPowerProfileType_t = nvmlPowerProfileType_t(0);
@@ -6677,18 +5751,12 @@ pub struct nvmlWorkloadPowerProfileInfo_v1_t {
     pub conflictingMask: nvmlMask255_t,
 }
 const _: () = {
-    ["Size of nvmlWorkloadPowerProfileInfo_v1_t"]
-        [::core::mem::size_of::<nvmlWorkloadPowerProfileInfo_v1_t>() - 44usize];
-    ["Alignment of nvmlWorkloadPowerProfileInfo_v1_t"]
-        [::core::mem::align_of::<nvmlWorkloadPowerProfileInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlWorkloadPowerProfileInfo_v1_t::profileId"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, profileId) - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileInfo_v1_t::priority"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, priority) - 8usize];
-    ["Offset of field: nvmlWorkloadPowerProfileInfo_v1_t::conflictingMask"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, conflictingMask) - 12usize];
+    assert!(::core::mem::size_of::<nvmlWorkloadPowerProfileInfo_v1_t>() == 44usize);
+    assert!(::core::mem::align_of::<nvmlWorkloadPowerProfileInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, profileId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, priority) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlWorkloadPowerProfileInfo_v1_t, conflictingMask) == 12usize);
 };
 pub type nvmlWorkloadPowerProfileInfo_t = nvmlWorkloadPowerProfileInfo_v1_t;
 #[repr(C)]
@@ -6699,18 +5767,16 @@ pub struct nvmlWorkloadPowerProfileProfilesInfo_v1_t {
     pub perfProfile: [nvmlWorkloadPowerProfileInfo_t; 255usize],
 }
 const _: () = {
-    ["Size of nvmlWorkloadPowerProfileProfilesInfo_v1_t"]
-        [::core::mem::size_of::<nvmlWorkloadPowerProfileProfilesInfo_v1_t>() - 11256usize];
-    ["Alignment of nvmlWorkloadPowerProfileProfilesInfo_v1_t"]
-        [::core::mem::align_of::<nvmlWorkloadPowerProfileProfilesInfo_v1_t>() - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileProfilesInfo_v1_t::version"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileProfilesInfo_v1_t, version) - 0usize];
-    ["Offset of field: nvmlWorkloadPowerProfileProfilesInfo_v1_t::perfProfilesMask"][::core::mem::offset_of!(
-        nvmlWorkloadPowerProfileProfilesInfo_v1_t,
-        perfProfilesMask
-    ) - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileProfilesInfo_v1_t::perfProfile"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileProfilesInfo_v1_t, perfProfile) - 36usize];
+    assert!(::core::mem::size_of::<nvmlWorkloadPowerProfileProfilesInfo_v1_t>() == 11256usize);
+    assert!(::core::mem::align_of::<nvmlWorkloadPowerProfileProfilesInfo_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlWorkloadPowerProfileProfilesInfo_v1_t, version) == 0usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlWorkloadPowerProfileProfilesInfo_v1_t, perfProfilesMask)
+            == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlWorkloadPowerProfileProfilesInfo_v1_t, perfProfile) == 36usize
+    );
 };
 pub type nvmlWorkloadPowerProfileProfilesInfo_t = nvmlWorkloadPowerProfileProfilesInfo_v1_t;
 #[repr(C)]
@@ -6722,26 +5788,29 @@ pub struct nvmlWorkloadPowerProfileCurrentProfiles_v1_t {
     pub enforcedProfilesMask: nvmlMask255_t,
 }
 const _: () = {
-    ["Size of nvmlWorkloadPowerProfileCurrentProfiles_v1_t"]
-        [::core::mem::size_of::<nvmlWorkloadPowerProfileCurrentProfiles_v1_t>() - 100usize];
-    ["Alignment of nvmlWorkloadPowerProfileCurrentProfiles_v1_t"]
-        [::core::mem::align_of::<nvmlWorkloadPowerProfileCurrentProfiles_v1_t>() - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileCurrentProfiles_v1_t::version"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileCurrentProfiles_v1_t, version) - 0usize];
-    ["Offset of field: nvmlWorkloadPowerProfileCurrentProfiles_v1_t::perfProfilesMask"][::core::mem::offset_of!(
-        nvmlWorkloadPowerProfileCurrentProfiles_v1_t,
-        perfProfilesMask
-    ) - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileCurrentProfiles_v1_t::requestedProfilesMask"][::core::mem::offset_of!(
-        nvmlWorkloadPowerProfileCurrentProfiles_v1_t,
-        requestedProfilesMask
-    )
-        - 36usize];
-    ["Offset of field: nvmlWorkloadPowerProfileCurrentProfiles_v1_t::enforcedProfilesMask"][::core::mem::offset_of!(
-        nvmlWorkloadPowerProfileCurrentProfiles_v1_t,
-        enforcedProfilesMask
-    )
-        - 68usize];
+    assert!(::core::mem::size_of::<nvmlWorkloadPowerProfileCurrentProfiles_v1_t>() == 100usize);
+    assert!(::core::mem::align_of::<nvmlWorkloadPowerProfileCurrentProfiles_v1_t>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlWorkloadPowerProfileCurrentProfiles_v1_t, version) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlWorkloadPowerProfileCurrentProfiles_v1_t,
+            perfProfilesMask
+        ) == 4usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlWorkloadPowerProfileCurrentProfiles_v1_t,
+            requestedProfilesMask
+        ) == 36usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlWorkloadPowerProfileCurrentProfiles_v1_t,
+            enforcedProfilesMask
+        ) == 68usize
+    );
 };
 pub type nvmlWorkloadPowerProfileCurrentProfiles_t = nvmlWorkloadPowerProfileCurrentProfiles_v1_t;
 #[repr(C)]
@@ -6751,17 +5820,17 @@ pub struct nvmlWorkloadPowerProfileRequestedProfiles_v1_t {
     pub requestedProfilesMask: nvmlMask255_t,
 }
 const _: () = {
-    ["Size of nvmlWorkloadPowerProfileRequestedProfiles_v1_t"]
-        [::core::mem::size_of::<nvmlWorkloadPowerProfileRequestedProfiles_v1_t>() - 36usize];
-    ["Alignment of nvmlWorkloadPowerProfileRequestedProfiles_v1_t"]
-        [::core::mem::align_of::<nvmlWorkloadPowerProfileRequestedProfiles_v1_t>() - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileRequestedProfiles_v1_t::version"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileRequestedProfiles_v1_t, version) - 0usize];
-    ["Offset of field: nvmlWorkloadPowerProfileRequestedProfiles_v1_t::requestedProfilesMask"][::core::mem::offset_of!(
-        nvmlWorkloadPowerProfileRequestedProfiles_v1_t,
-        requestedProfilesMask
-    )
-        - 4usize];
+    assert!(::core::mem::size_of::<nvmlWorkloadPowerProfileRequestedProfiles_v1_t>() == 36usize);
+    assert!(::core::mem::align_of::<nvmlWorkloadPowerProfileRequestedProfiles_v1_t>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlWorkloadPowerProfileRequestedProfiles_v1_t, version) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlWorkloadPowerProfileRequestedProfiles_v1_t,
+            requestedProfilesMask
+        ) == 4usize
+    );
 };
 pub type nvmlWorkloadPowerProfileRequestedProfiles_t =
     nvmlWorkloadPowerProfileRequestedProfiles_v1_t;
@@ -6772,17 +5841,17 @@ pub struct nvmlWorkloadPowerProfileUpdateProfiles_v1_t {
     pub updateProfilesMask: nvmlMask255_t,
 }
 const _: () = {
-    ["Size of nvmlWorkloadPowerProfileUpdateProfiles_v1_t"]
-        [::core::mem::size_of::<nvmlWorkloadPowerProfileUpdateProfiles_v1_t>() - 36usize];
-    ["Alignment of nvmlWorkloadPowerProfileUpdateProfiles_v1_t"]
-        [::core::mem::align_of::<nvmlWorkloadPowerProfileUpdateProfiles_v1_t>() - 4usize];
-    ["Offset of field: nvmlWorkloadPowerProfileUpdateProfiles_v1_t::operation"]
-        [::core::mem::offset_of!(nvmlWorkloadPowerProfileUpdateProfiles_v1_t, operation) - 0usize];
-    ["Offset of field: nvmlWorkloadPowerProfileUpdateProfiles_v1_t::updateProfilesMask"][::core::mem::offset_of!(
-        nvmlWorkloadPowerProfileUpdateProfiles_v1_t,
-        updateProfilesMask
-    )
-        - 4usize];
+    assert!(::core::mem::size_of::<nvmlWorkloadPowerProfileUpdateProfiles_v1_t>() == 36usize);
+    assert!(::core::mem::align_of::<nvmlWorkloadPowerProfileUpdateProfiles_v1_t>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlWorkloadPowerProfileUpdateProfiles_v1_t, operation) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(
+            nvmlWorkloadPowerProfileUpdateProfiles_v1_t,
+            updateProfilesMask
+        ) == 4usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6793,18 +5862,12 @@ pub struct nvmlPowerSmoothingProfile_v1_t {
     pub value: f64,
 }
 const _: () = {
-    ["Size of nvmlPowerSmoothingProfile_v1_t"]
-        [::core::mem::size_of::<nvmlPowerSmoothingProfile_v1_t>() - 24usize];
-    ["Alignment of nvmlPowerSmoothingProfile_v1_t"]
-        [::core::mem::align_of::<nvmlPowerSmoothingProfile_v1_t>() - 8usize];
-    ["Offset of field: nvmlPowerSmoothingProfile_v1_t::version"]
-        [::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, version) - 0usize];
-    ["Offset of field: nvmlPowerSmoothingProfile_v1_t::profileId"]
-        [::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, profileId) - 4usize];
-    ["Offset of field: nvmlPowerSmoothingProfile_v1_t::paramId"]
-        [::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, paramId) - 8usize];
-    ["Offset of field: nvmlPowerSmoothingProfile_v1_t::value"]
-        [::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, value) - 16usize];
+    assert!(::core::mem::size_of::<nvmlPowerSmoothingProfile_v1_t>() == 24usize);
+    assert!(::core::mem::align_of::<nvmlPowerSmoothingProfile_v1_t>() == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, profileId) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, paramId) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlPowerSmoothingProfile_v1_t, value) == 16usize);
 };
 pub type nvmlPowerSmoothingProfile_t = nvmlPowerSmoothingProfile_v1_t;
 #[repr(C)]
@@ -6814,14 +5877,10 @@ pub struct nvmlPowerSmoothingState_v1_t {
     pub state: nvmlEnableState_t,
 }
 const _: () = {
-    ["Size of nvmlPowerSmoothingState_v1_t"]
-        [::core::mem::size_of::<nvmlPowerSmoothingState_v1_t>() - 8usize];
-    ["Alignment of nvmlPowerSmoothingState_v1_t"]
-        [::core::mem::align_of::<nvmlPowerSmoothingState_v1_t>() - 4usize];
-    ["Offset of field: nvmlPowerSmoothingState_v1_t::version"]
-        [::core::mem::offset_of!(nvmlPowerSmoothingState_v1_t, version) - 0usize];
-    ["Offset of field: nvmlPowerSmoothingState_v1_t::state"]
-        [::core::mem::offset_of!(nvmlPowerSmoothingState_v1_t, state) - 4usize];
+    assert!(::core::mem::size_of::<nvmlPowerSmoothingState_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlPowerSmoothingState_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlPowerSmoothingState_v1_t, version) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlPowerSmoothingState_v1_t, state) == 4usize);
 };
 pub type nvmlPowerSmoothingState_t = nvmlPowerSmoothingState_v1_t;
 #[repr(C)]
@@ -6831,14 +5890,14 @@ pub struct nvmlEccBankRemapperHistogram_v1_t {
     pub noSpareGroupCount: ::core::ffi::c_uint,
 }
 const _: () = {
-    ["Size of nvmlEccBankRemapperHistogram_v1_t"]
-        [::core::mem::size_of::<nvmlEccBankRemapperHistogram_v1_t>() - 8usize];
-    ["Alignment of nvmlEccBankRemapperHistogram_v1_t"]
-        [::core::mem::align_of::<nvmlEccBankRemapperHistogram_v1_t>() - 4usize];
-    ["Offset of field: nvmlEccBankRemapperHistogram_v1_t::maxSpareGroupCount"]
-        [::core::mem::offset_of!(nvmlEccBankRemapperHistogram_v1_t, maxSpareGroupCount) - 0usize];
-    ["Offset of field: nvmlEccBankRemapperHistogram_v1_t::noSpareGroupCount"]
-        [::core::mem::offset_of!(nvmlEccBankRemapperHistogram_v1_t, noSpareGroupCount) - 4usize];
+    assert!(::core::mem::size_of::<nvmlEccBankRemapperHistogram_v1_t>() == 8usize);
+    assert!(::core::mem::align_of::<nvmlEccBankRemapperHistogram_v1_t>() == 4usize);
+    assert!(
+        ::core::mem::offset_of!(nvmlEccBankRemapperHistogram_v1_t, maxSpareGroupCount) == 0usize
+    );
+    assert!(
+        ::core::mem::offset_of!(nvmlEccBankRemapperHistogram_v1_t, noSpareGroupCount) == 4usize
+    );
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -6849,18 +5908,12 @@ pub struct nvmlEccBankRemapperStatus_v1_t {
     pub histogram: nvmlEccBankRemapperHistogram_v1_t,
 }
 const _: () = {
-    ["Size of nvmlEccBankRemapperStatus_v1_t"]
-        [::core::mem::size_of::<nvmlEccBankRemapperStatus_v1_t>() - 20usize];
-    ["Alignment of nvmlEccBankRemapperStatus_v1_t"]
-        [::core::mem::align_of::<nvmlEccBankRemapperStatus_v1_t>() - 4usize];
-    ["Offset of field: nvmlEccBankRemapperStatus_v1_t::activeRemappings"]
-        [::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, activeRemappings) - 0usize];
-    ["Offset of field: nvmlEccBankRemapperStatus_v1_t::inactiveRemappings"]
-        [::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, inactiveRemappings) - 4usize];
-    ["Offset of field: nvmlEccBankRemapperStatus_v1_t::bPending"]
-        [::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, bPending) - 8usize];
-    ["Offset of field: nvmlEccBankRemapperStatus_v1_t::histogram"]
-        [::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, histogram) - 12usize];
+    assert!(::core::mem::size_of::<nvmlEccBankRemapperStatus_v1_t>() == 20usize);
+    assert!(::core::mem::align_of::<nvmlEccBankRemapperStatus_v1_t>() == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, activeRemappings) == 0usize);
+    assert!(::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, inactiveRemappings) == 4usize);
+    assert!(::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, bPending) == 8usize);
+    assert!(::core::mem::offset_of!(nvmlEccBankRemapperStatus_v1_t, histogram) == 12usize);
 };
 pub mod fns {
     use super::*;

@@ -2,6 +2,7 @@
 // from nvidia-cuda-runtime 13.5.37, nvidia-cuda-profiler-api 13.5.25
 
 use super::{Symbol, symbol};
+/// Sorted by name.
 pub static SYMBOLS: &[Symbol] = &[
     symbol("cuArray3DCreate", "cuArray3DCreate"),
     symbol("cuArray3DCreate_v2", "cuArray3DCreate"),
