@@ -1,0 +1,145 @@
+//! A share of GPU time holds on every launch path. The judge is the simulator's account of how
+//! long its device ran.
+//!
+//! Bounds here are wide, for machines where tests compete for two cores; with
+//! `GPU_QUOTA_TEST_FULL=1` each path has to keep within 3 points for 3 s.
+
+use quota_tests::{Finished, Sim, full};
+
+/// The per mille of time that a client with one kind of launch kept its device busy.
+fn share(kind: &str, quota: &str, seconds: &str, kernel_ns: &str) -> u64 {
+    let sim = Sim::new();
+    let client = sim
+        .client("share")
+        .args([kind, seconds, kernel_ns])
+        .compute(quota);
+    let finished: Finished = client.run().ok();
+    assert_eq!(finished.stderr, "");
+    let permille = finished.number("permille");
+    println!(
+        "{kind:17} {quota:>4} asked, {}.{} % got, {} launches, longest {} us",
+        permille / 10,
+        permille % 10,
+        finished.number("launches"),
+        finished.number("longest_launch_us"),
+    );
+    permille
+}
+
+/// Within 3 points over 3 s where asked for exactly, else neither unlimited nor starved.
+#[track_caller]
+fn thirty_percent(kind: &str) {
+    if full() {
+        let permille = share(kind, "30%", "3", "100000");
+        assert!(
+            (270..=330).contains(&permille),
+            "{kind}: {permille} per mille"
+        );
+    } else {
+        let permille = share(kind, "30%", "1", "100000");
+        assert!(
+            (150..=450).contains(&permille),
+            "{kind}: {permille} per mille"
+        );
+    }
+}
+
+#[test]
+fn without_a_quota_the_device_is_kept_busy() {
+    let permille = share("launch", "none", "1", "100000");
+    assert!(
+        permille > 600,
+        "the test program itself does not fill the device: {permille}"
+    );
+}
+
+/// Rows 53, 59: alone on its device, and still no more than it may.
+#[test]
+fn launch_kernel() {
+    thirty_percent("launch");
+}
+
+#[test]
+fn launch_kernel_ptsz() {
+    thirty_percent("launch_ptsz");
+}
+
+/// Row 58.
+#[test]
+fn launch_kernel_ex() {
+    thirty_percent("launch_ex");
+}
+
+#[test]
+fn launch_kernel_ex_ptsz() {
+    thirty_percent("launch_ex_ptsz");
+}
+
+/// Row 57.
+#[test]
+fn launch_cooperative_kernel() {
+    thirty_percent("cooperative");
+}
+
+#[test]
+fn launch_cooperative_kernel_ptsz() {
+    thirty_percent("cooperative_ptsz");
+}
+
+/// Row 56.
+#[test]
+fn graph_launch() {
+    thirty_percent("graph");
+}
+
+#[test]
+fn graph_launch_ptsz() {
+    thirty_percent("graph_ptsz");
+}
+
+/// Row 63: many small kernels; and the other end, kernels far longer than a slice.
+#[test]
+fn kernels_short_and_long() {
+    for kernel_ns in ["5000", "20000", "5000000", "50000000"] {
+        let (seconds, bounds) = if full() {
+            ("3", 250..=350)
+        } else {
+            ("1", 100..=500)
+        };
+        let permille = share("launch", "30%", seconds, kernel_ns);
+        assert!(
+            bounds.contains(&permille),
+            "{kernel_ns} ns kernels: {permille} per mille"
+        );
+    }
+}
+
+/// Row 60: up as well as down.
+#[test]
+fn more_is_more() {
+    let low = share("launch", "10%", "1", "100000");
+    let high = share("launch", "70%", "1", "100000");
+    assert!(
+        low * 2 < high,
+        "10 % asked: {low}, 70 % asked: {high} per mille"
+    );
+}
+
+/// Rows 53, 54: two processes of one group have one share between them.
+#[test]
+fn two_processes_of_a_group_share_one_limit() {
+    let sim = Sim::new();
+    let seconds = if full() { "3" } else { "1.5" };
+    let client = || {
+        sim.client("share")
+            .args(["launch", seconds])
+            .compute("30%")
+            .spawn()
+    };
+    let (first, second) = (client(), client());
+    let (first, second) = (first.finish().ok(), second.finish().ok());
+    // Each reports the busy time of the device, which is that of both.
+    let permille = first.number("permille").max(second.number("permille"));
+    println!("two processes of one group: {permille} per mille");
+    assert!((150..=450).contains(&permille), "{permille} per mille");
+}
