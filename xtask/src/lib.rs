@@ -1,6 +1,7 @@
 //! Project chores, callable as a library so that tests check what the commands print.
 
 pub mod codegen;
+pub mod demo;
 pub mod dist;
 pub mod elf;
 pub mod portable;

@@ -16,6 +16,11 @@ struct Cli {
 enum Chore {
     /// Build the artefacts into target/dist and print that folder.
     Dist(xtask::dist::Args),
+    /// Run two tenants on one GPU and show what each gets.
+    Demo(xtask::demo::Args),
+    /// Answer each line on stdin with the simulator's account (part of `demo`).
+    #[command(hide = true)]
+    DemoAccount,
     /// Regenerate cuda-headers/src/generated from NVIDIA's public header packages.
     Codegen(xtask::codegen::Args),
 }
@@ -23,6 +28,8 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Dist(args) => xtask::dist::run(&args),
+        Chore::Demo(args) => xtask::demo::run(&args),
+        Chore::DemoAccount => xtask::demo::serve_account(),
         Chore::Codegen(args) => xtask::codegen::run(&args),
     };
     match done {

@@ -1,1 +1,0 @@
-//! Small programs that use a shared GPU.

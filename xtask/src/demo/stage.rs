@@ -1,0 +1,278 @@
+//! The phases: tells tenants what to do, follows what they get, keeps the figures.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::Gpu;
+use super::account::{Account, Snapshot};
+use super::table::{Row, Screen};
+use super::tenant::{Attempt, Done, Line, Message, Plan, Tenant};
+
+/// A tenant that says nothing for this long has hung.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// How often the figures are read; a share shown is over the last [`WINDOW`] of them.
+const TICK: Duration = Duration::from_millis(250);
+const WINDOW: usize = 4;
+
+/// All that is known at the end.
+pub(super) struct Outcome {
+    /// Whether the figures are the simulator's own.
+    pub(super) by_simulator: bool,
+    /// One per tenant.
+    pub(super) tenants: Vec<Player>,
+    /// One per phase of work.
+    pub(super) phases: Vec<Phase>,
+}
+
+/// One tenant's figures.
+pub(super) struct Player {
+    pub(super) plan: Plan,
+    pub(super) done: Done,
+    /// The most bytes it ever held.
+    pub(super) peak: u64,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) ended_well: bool,
+}
+
+/// One phase: who got what share of the GPU.
+pub(super) struct Phase {
+    pub(super) title: String,
+    /// By tenant; `None` for one that did not work in this phase.
+    pub(super) shares: Vec<Option<f64>>,
+}
+
+/// The tenants while they run.
+pub(super) struct Stage {
+    account: Account,
+    running: Vec<Tenant>,
+    messages: Receiver<(usize, Message)>,
+    outcome: Outcome,
+    screen: Screen,
+    waiting: Vec<bool>,
+    history: Vec<Vec<(u64, u64)>>,
+    began: Instant,
+}
+
+impl Stage {
+    /// Starts one tenant for each plan and waits until all are ready.
+    pub(super) fn open(
+        gpu: &Gpu,
+        account: Account,
+        dist: &Path,
+        program: &Path,
+        plans: &[Plan],
+    ) -> Result<Self> {
+        let (sender, messages) = channel();
+        let mut running = Vec::new();
+        for (index, plan) in plans.iter().enumerate() {
+            running.push(Tenant::start(
+                gpu,
+                dist,
+                program,
+                plan,
+                index,
+                sender.clone(),
+            )?);
+        }
+        let player = |plan: &Plan| Player {
+            plan: *plan,
+            done: Done::default(),
+            peak: 0,
+            attempts: Vec::new(),
+            ended_well: false,
+        };
+        let by_simulator = matches!(account, Account::Simulator(_));
+        let tenants = plans.iter().map(player).collect();
+        let mut stage = Self {
+            account,
+            running,
+            messages,
+            outcome: Outcome {
+                by_simulator,
+                tenants,
+                phases: Vec::new(),
+            },
+            screen: Screen::new(),
+            waiting: vec![true; plans.len()],
+            history: vec![Vec::new(); plans.len()],
+            began: Instant::now(),
+        };
+        stage.follow("starting")?;
+        Ok(stage)
+    }
+
+    /// Lets the tenants `who` work for `length`, each holding half of its memory.
+    pub(super) fn work(&mut self, title: &str, who: &[usize], length: Duration) -> Result<()> {
+        for &index in who {
+            let half = self
+                .outcome
+                .tenants
+                .get(index)
+                .map_or(0, |player| player.plan.memory / 2);
+            self.tell(index, &format!("hold {half}"))?;
+        }
+        self.follow(title)?;
+        let before = self.figures()?;
+        for &index in who {
+            self.tell(index, &format!("work {}", length.as_millis()))?;
+        }
+        self.follow(title)?;
+        let after = self.figures()?;
+        let share = |index: usize| {
+            let (start, end) = (before.get(index)?, after.get(index)?);
+            who.contains(&index).then(|| share(*start, *end))
+        };
+        let shares = (0..self.outcome.tenants.len()).map(share).collect();
+        self.outcome.phases.push(Phase {
+            title: title.into(),
+            shares,
+        });
+        Ok(())
+    }
+
+    /// Lets every tenant try to get more memory than it may.
+    pub(super) fn overrun(&mut self, title: &str) -> Result<()> {
+        for index in 0..self.running.len() {
+            self.tell(index, "overrun")?;
+        }
+        self.follow(title)?;
+        self.figures().map(drop)
+    }
+
+    /// Ends the tenants and gives the figures.
+    pub(super) fn close(mut self) -> Result<Outcome> {
+        for (tenant, player) in self.running.drain(..).zip(&mut self.outcome.tenants) {
+            player.ended_well = tenant.quit()?;
+        }
+        self.screen.finish();
+        Ok(self.outcome)
+    }
+
+    fn tell(&mut self, index: usize, command: &str) -> Result<()> {
+        let tenant = self.running.get_mut(index).context("no such tenant")?;
+        tenant.tell(command)?;
+        if let Some(waiting) = self.waiting.get_mut(index) {
+            *waiting = true;
+        }
+        Ok(())
+    }
+
+    /// Shows what happens until every tenant that was told something has done it.
+    fn follow(&mut self, title: &str) -> Result<()> {
+        let mut heard = Instant::now();
+        let mut next_tick = Instant::now();
+        while self.waiting.iter().any(|&waiting| waiting) {
+            let now = Instant::now();
+            if now >= next_tick {
+                self.draw(title)?;
+                next_tick = now + TICK;
+            }
+            match self
+                .messages
+                .recv_timeout(next_tick.saturating_duration_since(now))
+            {
+                Ok((index, message)) => {
+                    heard = Instant::now();
+                    self.hear(index, message)?;
+                }
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() < SILENCE => {}
+                Err(RecvTimeoutError::Timeout) => bail!("the tenants hang in phase {title:?}"),
+                Err(RecvTimeoutError::Disconnected) => bail!("the tenants are gone"),
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, index: usize, message: Message) -> Result<()> {
+        let player = self
+            .outcome
+            .tenants
+            .get_mut(index)
+            .context("no such tenant")?;
+        let mut finished = false;
+        match message {
+            Message::Line(Line::Ready { device, total }) => {
+                self.screen.device(player.plan.name, &device, total);
+                finished = true;
+            }
+            Message::Line(Line::Progress(done)) => player.done = done,
+            Message::Line(Line::Done(done)) => {
+                player.done = done;
+                finished = true;
+            }
+            Message::Line(Line::Attempt(attempt)) => player.attempts.push(attempt),
+            Message::End(reason) => bail!("tenant {} {reason}", player.plan.name),
+        }
+        if finished && let Some(waiting) = self.waiting.get_mut(index) {
+            *waiting = false;
+        }
+        Ok(())
+    }
+
+    /// (clock, busy) of every tenant now; notes peaks on the way.
+    fn figures(&mut self) -> Result<Vec<(u64, u64)>> {
+        let snapshot = self.account.read()?;
+        let clock = u64::try_from(self.began.elapsed().as_nanos())?;
+        let mut figures = Vec::new();
+        for player in &mut self.outcome.tenants {
+            match &snapshot {
+                Some(Snapshot { clock_ns, tenants }) => {
+                    let usage = tenants.get(player.plan.name).copied().unwrap_or_default();
+                    player.peak = player.peak.max(usage.peak_requested).max(usage.requested);
+                    figures.push((*clock_ns, usage.busy_ns));
+                }
+                None => {
+                    player.peak = player.peak.max(player.done.held);
+                    figures.push((clock, player.done.work_ns));
+                }
+            }
+        }
+        Ok(figures)
+    }
+
+    fn draw(&mut self, title: &str) -> Result<()> {
+        let figures = self.figures()?;
+        let mut rows = Vec::new();
+        for ((player, now), history) in self
+            .outcome
+            .tenants
+            .iter()
+            .zip(figures)
+            .zip(&mut self.history)
+        {
+            history.push(now);
+            if history.len() > WINDOW + 1 {
+                history.remove(0);
+            }
+            let got = history.first().map_or(0.0, |then| share(*then, now));
+            rows.push(Row { player, got });
+        }
+        self.screen.draw(title, self.began.elapsed(), &rows);
+        Ok(())
+    }
+}
+
+/// The percentage of the clock that was spent busy between two figures.
+#[expect(clippy::cast_precision_loss, reason = "a share of a few seconds")]
+fn share(start: (u64, u64), end: (u64, u64)) -> f64 {
+    let elapsed = end.0.saturating_sub(start.0);
+    if elapsed == 0 {
+        return 0.0;
+    }
+    100.0 * end.1.saturating_sub(start.1) as f64 / elapsed as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_busy_time_over_the_clock() {
+        assert!((share((100, 50), (200, 80)) - 30.0).abs() < 1e-9);
+        assert!(share((100, 50), (100, 50)).abs() < 1e-9);
+    }
+}

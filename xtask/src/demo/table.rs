@@ -1,0 +1,144 @@
+//! The live table and the summary: redrawn on a terminal, a line a second elsewhere.
+
+use std::env;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _, stdout};
+use std::time::{Duration, Instant};
+
+use super::stage::Player;
+use super::verdict::{Check, Summary};
+
+/// One tenant in the table.
+pub(super) struct Row<'a> {
+    pub(super) player: &'a Player,
+    /// Its share of GPU time just now, in percent.
+    pub(super) got: f64,
+}
+
+/// Where the table is drawn.
+pub(super) struct Screen {
+    redraw: bool,
+    lines: usize,
+    last: Option<Instant>,
+}
+
+impl Screen {
+    pub(super) fn new() -> Self {
+        let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Self {
+            redraw: stdout().is_terminal() && !dumb,
+            lines: 0,
+            last: None,
+        }
+    }
+
+    /// Says what a tenant is shown of the device.
+    pub(super) fn device(&mut self, tenant: &str, device: &str, total: u64) {
+        self.clear();
+        println!("tenant {tenant} sees {device} with {}", gib(total));
+    }
+
+    /// Shows the figures.
+    pub(super) fn draw(&mut self, title: &str, at: Duration, rows: &[Row<'_>]) {
+        let now = Instant::now();
+        let due = self
+            .last
+            .is_none_or(|last| now.duration_since(last) >= Duration::from_millis(990));
+        if !self.redraw && !due {
+            return;
+        }
+        self.last = Some(now);
+        let mut text = String::new();
+        if self.redraw {
+            table(&mut text, title, at, rows);
+            self.clear();
+            self.lines = text.lines().count();
+        } else {
+            line(&mut text, title, at, rows);
+        }
+        print!("{text}");
+        let _ = stdout().flush();
+    }
+
+    /// Leaves the last table standing.
+    pub(super) fn finish(&mut self) {
+        self.lines = 0;
+    }
+
+    fn clear(&mut self) {
+        if self.lines > 0 {
+            print!("\x1b[{}A\x1b[J", self.lines);
+            self.lines = 0;
+        }
+    }
+}
+
+fn table(text: &mut String, title: &str, at: Duration, rows: &[Row<'_>]) {
+    let _ = writeln!(text, "\n{:>5.1} s  {title}", at.as_secs_f64());
+    let _ = writeln!(
+        text,
+        "  tenant   time asked   time got   memory asked       held    refused   launches"
+    );
+    for Row { player, got } in rows {
+        let _ = writeln!(
+            text,
+            "  {:<6} {:>10.0} % {:>8.1} % {:>14} {:>10} {:>10} {:>10}",
+            player.plan.name,
+            player.plan.compute,
+            got,
+            gib(player.plan.memory),
+            gib(player.done.held),
+            player.done.refused,
+            player.done.launches
+        );
+    }
+}
+
+fn line(text: &mut String, title: &str, at: Duration, rows: &[Row<'_>]) {
+    let _ = write!(text, "{:>5.1} s  {title:<15}", at.as_secs_f64());
+    for Row { player, got } in rows {
+        let _ = write!(
+            text,
+            "  | {}: {got:>5.1} of {:.0} %, {} of {}, {} refused",
+            player.plan.name,
+            player.plan.compute,
+            gib(player.done.held),
+            gib(player.plan.memory),
+            player.done.refused
+        );
+    }
+    text.push('\n');
+}
+
+/// Prints what was got and whether every quota held.
+pub(super) fn print_summary(summary: &Summary, gpu: &str, took: Duration) {
+    let colour = stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    println!(
+        "\nSummary ({gpu}, {:.0} s; figures by {})",
+        took.as_secs_f64(),
+        summary.source
+    );
+    for Check {
+        what,
+        figure,
+        holds,
+    } in &summary.checks
+    {
+        let (start, end) = match (colour, holds) {
+            (false, _) => ("", ""),
+            (true, true) => ("\x1b[32m", "\x1b[0m"),
+            (true, false) => ("\x1b[31m", "\x1b[0m"),
+        };
+        let verdict = if *holds { "holds" } else { "FAILS" };
+        println!("  {start}{verdict}{end}  {what}: {figure}");
+    }
+    for note in &summary.notes {
+        println!("  note   {note}");
+    }
+}
+
+/// A size for people.
+#[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
+pub(super) fn gib(bytes: u64) -> String {
+    format!("{:.2} GiB", bytes as f64 / (1_u64 << 30) as f64)
+}
