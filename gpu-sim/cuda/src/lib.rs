@@ -1,1 +1,14 @@
 //! The simulated GPU: its libcuda.so.1.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a simulator: an index out of range is a bug that should stop the program loudly"
+)]
+
+mod ctx;
+mod device;
+mod entry;
+mod executor;
+mod handles;
+mod state;
+mod symbols;
