@@ -14,7 +14,7 @@ NVRTC = os.path.join(sys.prefix, f"lib/python{sys.version_info[0]}.{sys.version_
 # The client's own words for running out of memory.
 OOM = {
     "cuda_python": "CUDA_ERROR_OUT_OF_MEMORY",
-    "numba_cuda": "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
+    "numba_arrays": "Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY",
     "tinygrad_train": "MemoryError: Allocation of",
     "taichi_fields": "CUDA_ERROR_OUT_OF_MEMORY",
 }
@@ -79,21 +79,21 @@ def cuda_python_compute():
 
 
 def numba():
-    bare, quota = both("numba_cuda")
+    bare, quota = both("numba_arrays")
     for run in (bare, quota):
         expect(run["data_survived"] and run["managed_ok"], "what was copied to the device came back different")
-    return "; ".join([totals(bare, quota), fills("numba_cuda", "device_array", bare, quota, exact=True), within(quota)])
+    return "; ".join([totals(bare, quota), fills("numba_arrays", "device_array", bare, quota, exact=True), within(quota)])
 
 
 def tinygrad(compiler, **more):
-    bare, quota = both("tinygrad_train", "5120", "8", DEV="CUDA", **more)
+    bare, quota = both("tinygrad_train", "8192", "5", DEV="CUDA", **more)
     for run, figures in (("bare", bare), ("quota", quota)):
         expect(figures["device"] == "CUDA" and compiler in figures["compiler"], f"{run} on {figures['device']} by {figures['compiler']}")
         for name in ("small", "after"):
-            expect(figures[name]["steps"] == 8, f"{run}: the {name} training loop ended with {figures[name]['error']!r}")
-    expect(bare["large"]["steps"] == 8, f"bare, the large training loop ended with {bare['large']['error']!r}")
+            expect(figures[name]["steps"] == 5, f"{run}: the {name} training loop ended with {figures[name]['error']!r}")
+    expect(bare["large"]["steps"] == 5, f"bare, the large training loop ended with {bare['large']['error']!r}")
     expect(OOM["tinygrad_train"] in quota["large"]["error"], f"under quota the large training loop: {quota['large']}")
-    return "; ".join(["8 small steps fit, 8 large ones bare only", fills("tinygrad_train", "buffers", bare, quota), within(quota)])
+    return "; ".join(["5 small steps fit, 5 large ones bare only", fills("tinygrad_train", "buffers", bare, quota), within(quota)])
 
 
 def tinygrad_nvrtc():
@@ -108,8 +108,8 @@ def tinygrad_ptx():
 def tinygrad_compute():
     """A training loop under a small share ends as it does bare."""
     with Lab() as lab:
-        quota = lab.program("tinygrad_train", "128", "8", quota={"GPU_QUOTA_COMPUTE": "5%"}, DEV="CUDA", NVRTC_PATH=NVRTC)
-    expect(quota["small"]["steps"] == quota["after"]["steps"] == 8, f"{quota['small']} {quota['after']}")
+        quota = lab.program("tinygrad_train", "128", "5", quota={"GPU_QUOTA_COMPUTE": "5%"}, DEV="CUDA", NVRTC_PATH=NVRTC)
+    expect(quota["small"]["steps"] == quota["after"]["steps"] == 5, f"{quota['small']} {quota['after']}")
     return "training loops end with a limit of 5%"
 
 

@@ -21,7 +21,7 @@ mod sim;
 pub use account::{Account, Device, Process, Tenant};
 pub use artefacts::{Artefacts, artefacts, workspace};
 pub use client::{Client, Finished, Running};
-pub use lookups::{Lookup, recorded_lists, write_queries};
+pub use lookups::{Lookup, Replay, real_drivers, recorded_lists, write_queries};
 pub use program::{library, program};
 pub use sim::Sim;
 

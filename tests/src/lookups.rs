@@ -71,3 +71,57 @@ pub fn write_queries(lists: &[(String, Vec<Lookup>)]) -> String {
     }
     text
 }
+
+/// What `programs/replay.c` printed bare and under the shim, held against each other.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// How many answers were compared.
+    pub answers: usize,
+    /// How many of them point to the shim's function instead of the driver's.
+    pub hooked: usize,
+    /// Bare and shimmed lines that do not agree.
+    pub differing: Vec<(String, String)>,
+}
+
+impl Replay {
+    /// Compares line by line. The last field says which library a function lies in: only there may
+    /// the two differ.
+    #[must_use]
+    pub fn compare(bare: &str, shimmed: &str) -> Self {
+        let mut replay = Self::default();
+        let mut with = shimmed.lines();
+        for without in bare.lines() {
+            let with = with.next().unwrap_or("nothing");
+            let (answer, home) = without.rsplit_once('\t').unwrap_or((without, ""));
+            let (shim_answer, shim_home) = with.rsplit_once('\t').unwrap_or((with, ""));
+            replay.answers += 1;
+            let hooked = home == "driver" && shim_home == "other";
+            replay.hooked += usize::from(hooked);
+            if answer != shim_answer || (home != shim_home && !hooked) {
+                replay.differing.push((without.into(), with.into()));
+            }
+        }
+        for extra in with {
+            replay.differing.push(("nothing".into(), extra.into()));
+        }
+        replay
+    }
+}
+
+/// NVIDIA's own driver libraries that `replay/fetch-driver.sh` put under `target/`: branch and
+/// directory. None is missing where `GPU_QUOTA_TEST_REAL=required`.
+#[must_use]
+pub fn real_drivers() -> Vec<(&'static str, PathBuf)> {
+    let required = std::env::var_os("GPU_QUOTA_TEST_REAL").is_some();
+    let mut found = Vec::new();
+    for branch in ["535", "550"] {
+        let dir = workspace().join("target/real-driver").join(branch);
+        if dir.join("libcuda.so.1").exists() {
+            found.push((branch, dir));
+        } else {
+            assert!(!required, "{} holds no libcuda.so.1", dir.display());
+            println!("skipped: no driver library {branch}; tests/replay/fetch-driver.sh gets it");
+        }
+    }
+    found
+}

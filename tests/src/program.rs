@@ -2,6 +2,7 @@
 //!
 //! A line `// link: FLAGS` in the source adds flags for the linker, `// cflags: FLAGS` for the
 //! compiler. `-lcuda` links against the simulator's libcuda, as a program links the driver's.
+//! `// needs: NAME...` links shared objects of `programs/`, in that order.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -43,7 +44,11 @@ fn compile(name: &str, shared: bool) -> PathBuf {
         flags.extend(["-shared", "-fPIC"].map(String::from));
     }
     flags.extend(words(&text, "// cflags:"));
-    let link = words(&text, "// link:");
+    let mut link: Vec<String> = words(&text, "// needs:")
+        .iter()
+        .map(|need| library(need).display().to_string())
+        .collect();
+    link.extend(words(&text, "// link:"));
 
     let mut hash = DefaultHasher::new();
     (&text, headers(&dir), &flags, &link).hash(&mut hash);
@@ -52,7 +57,8 @@ fn compile(name: &str, shared: bool) -> PathBuf {
     }
     let out_dir = workspace().join("target/test-programs");
     fs::create_dir_all(&out_dir).unwrap();
-    let out = out_dir.join(format!("{name}-{:016x}", hash.finish()));
+    let suffix = if shared { ".so" } else { "" };
+    let out = out_dir.join(format!("{name}-{:016x}{suffix}", hash.finish()));
     if out.exists() {
         return out;
     }

@@ -53,13 +53,11 @@ impl Sim {
     }
 
     /// A program of `programs/` as a client of this simulation, with the shim preloaded.
-    #[must_use]
     pub fn client(&self, name: &str) -> Client {
         self.command(&program(name))
     }
 
     /// Any executable as a client of this simulation, with the shim preloaded.
-    #[must_use]
     pub fn command(&self, executable: &Path) -> Client {
         let mut client = Client::new(executable)
             .env("GPU_SIM", &self.name)

@@ -1,5 +1,13 @@
 //! Every spelling of a setting, and every refusal of one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a step that fails must fail its test, where it stands"
+)]
+
 use quota_tests::{GIB, MIB, Sim};
 
 const KIB: u64 = 1 << 10;

@@ -1,5 +1,13 @@
 //! Every way by which a client reaches the driver meets the same quota.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a step that fails must fail its test, where it stands"
+)]
+
 use quota_tests::{Client, Finished, GIB, MIB, Sim};
 
 /// 1 GiB and nothing taken off for the context.

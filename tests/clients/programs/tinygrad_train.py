@@ -47,5 +47,5 @@ hidden, steps = int(sys.argv[1]), int(sys.argv[2])
 small = attempt(128, steps)
 large = attempt(hidden, steps)
 after = attempt(128, steps)  # an error leaves a client that still works
-filled = fill(lambda: Tensor.empty(BLOCK, dtype="uchar").contiguous().realize(), MemoryError)
+filled = fill(lambda: Tensor.zeros(BLOCK, dtype="uchar").contiguous().realize(), MemoryError)
 report(device=Device.DEFAULT, compiler=type(Device["CUDA"].renderer).__name__, small=small, large=large, after=after, **filled)
