@@ -16,7 +16,7 @@ pub(crate) const MAX_TENANTS: usize = 128;
 pub(crate) const LABEL_BYTES: usize = 64;
 
 /// Increase with every change of a type below: a file of another layout is replaced.
-pub(crate) const LAYOUT_VERSION: u32 = 1;
+pub(crate) const LAYOUT_VERSION: u32 = 2;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"gpusim\0\0");
 
 /// The file.
@@ -57,6 +57,8 @@ pub(crate) struct Shared {
 pub(crate) struct Device {
     pub(crate) uuid: [u8; 16],
     pub(crate) total: u64,
+    /// For a MIG instance, one more than the place of its whole GPU; else zero.
+    pub(crate) parent: u64,
     /// The sum over all processes; recomputed when an owner of the mutex has died.
     pub(crate) account: Account,
     /// Busy time of processes that are gone.

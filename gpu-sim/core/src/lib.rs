@@ -12,6 +12,7 @@
 )]
 
 mod account;
+mod card;
 mod clock;
 mod config;
 mod hash;
@@ -25,8 +26,9 @@ mod snapshot;
 mod timeline;
 
 pub use account::{OutOfMemory, Usage};
+pub use card::{Card, Pci, driver_release};
 pub use clock::now_ns;
-pub use config::{Config, ConfigError, parse_size};
+pub use config::{Config, ConfigError, DeviceSpec, parse_size};
 pub use layout::{MAX_DEVICES, MAX_PROCESSES};
 pub use member::Member;
 pub use region::OpenError;

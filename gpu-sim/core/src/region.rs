@@ -129,9 +129,10 @@ fn create(region: &Region, config: &Config) {
 /// Writes the devices that `config` asks for.
 pub(crate) fn fix_devices(shared: &mut Shared, config: &Config) {
     let devices = config.devices_or_default();
-    for (index, (device, total)) in shared.devices.iter_mut().zip(&devices).enumerate() {
+    for (index, (device, spec)) in shared.devices.iter_mut().zip(&devices).enumerate() {
         device.uuid = device_uuid(&config.name, index);
-        device.total = *total;
+        device.total = spec.total;
+        device.parent = spec.parent.map_or(0, |parent| parent as u64 + 1);
     }
     shared.context_bytes = config.context_bytes;
     shared.slice_ns = config.slice_ns;

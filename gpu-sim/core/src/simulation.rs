@@ -24,6 +24,8 @@ pub struct DeviceInfo {
     pub uuid: [u8; 16],
     /// Its memory in bytes.
     pub total: u64,
+    /// For a MIG instance, the index of its whole GPU.
+    pub parent: Option<usize>,
 }
 
 /// A process that takes part.
@@ -104,6 +106,7 @@ impl Simulation {
                 index,
                 uuid: device.uuid,
                 total: device.total,
+                parent: device.parent(),
             })
             .collect()
     }
@@ -182,12 +185,11 @@ impl Simulation {
         let mut locked = self.lock();
         locked.reap();
         let shared = locked.shared_mut();
-        let same = shared.device_count as usize == wanted.len()
-            && shared
-                .devices
-                .iter()
-                .zip(wanted)
-                .all(|(device, total)| device.total == *total);
+        let same =
+            shared.device_count as usize == wanted.len()
+                && shared.devices.iter().zip(wanted).all(|(device, spec)| {
+                    device.total == spec.total && device.parent() == spec.parent
+                });
         if shared.living().next().is_none() && !same {
             region::fix_devices(shared, &self.config);
         }
@@ -276,6 +278,12 @@ impl Drop for LockedRegion {
     fn drop(&mut self) {
         // SAFETY: locked when this value was made, by this thread: it is not Send.
         unsafe { self.0.mutex.unlock() };
+    }
+}
+
+impl Device {
+    pub(crate) fn parent(&self) -> Option<usize> {
+        usize::try_from(self.parent).ok()?.checked_sub(1)
     }
 }
 

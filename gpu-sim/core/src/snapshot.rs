@@ -18,7 +18,7 @@ pub struct Snapshot {
 /// A device's account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceAccount {
-    /// `GPU-...`
+    /// `GPU-...`, or `MIG-...` for an instance.
     pub uuid: String,
     /// Its memory in bytes.
     pub total: u64,
@@ -81,7 +81,10 @@ impl Simulation {
                 .collect();
             let tenants = shared.tenants.iter().filter(|tenant| tenant.used != 0);
             DeviceAccount {
-                uuid: uuid_text(&device.uuid),
+                uuid: match device.parent() {
+                    None => uuid_text("GPU-", &device.uuid),
+                    Some(_) => uuid_text("MIG-", &device.uuid),
+                },
                 total: device.total,
                 usage: device.account.usage(),
                 busy_ns: device.time.busy_ns,
@@ -167,10 +170,10 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// `GPU-` and the UUID in its usual form.
+/// A UUID as NVIDIA writes it, after `GPU-` or `MIG-`.
 #[must_use]
-pub fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = String::from("GPU-");
+pub fn uuid_text(prefix: &str, uuid: &[u8; 16]) -> String {
+    let mut text = String::from(prefix);
     for (index, byte) in uuid.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');
