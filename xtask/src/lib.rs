@@ -4,5 +4,7 @@ pub mod codegen;
 pub mod demo;
 pub mod dist;
 pub mod elf;
+pub mod exports;
 pub mod portable;
+pub mod tidy;
 pub mod workspace;

@@ -21,6 +21,10 @@ enum Chore {
     /// Answer each line on stdin with the simulator's account (part of `demo`).
     #[command(hide = true)]
     DemoAccount,
+    /// Check what the linked library exports, needs and weighs.
+    Exports(xtask::exports::Args),
+    /// Check what the repository promises about itself.
+    Tidy(xtask::tidy::Args),
     /// Regenerate cuda-headers/src/generated from NVIDIA's public header packages.
     Codegen(xtask::codegen::Args),
 }
@@ -30,6 +34,8 @@ fn main() -> ExitCode {
         Chore::Dist(args) => xtask::dist::run(&args),
         Chore::Demo(args) => xtask::demo::run(&args),
         Chore::DemoAccount => xtask::demo::serve_account(),
+        Chore::Exports(args) => xtask::exports::run(&args),
+        Chore::Tidy(args) => xtask::tidy::run(&args),
         Chore::Codegen(args) => xtask::codegen::run(&args),
     };
     match done {
