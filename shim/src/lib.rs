@@ -1,1 +1,15 @@
 //! libquota_shim.so: the library preloaded into CUDA programs.
+//!
+//! Stands between a program and `libcuda.so.1` / `libnvidia-ml.so.1`. [`interpose`] is how calls get here, [`hooks`] which
+//! ones, [`guard`] the frame around each; the rest decides.
+
+mod driver;
+mod guard;
+mod hook;
+mod hooks;
+mod interpose;
+mod library;
+mod names;
+mod nvml;
+mod proc_address;
+mod process;

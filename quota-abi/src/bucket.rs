@@ -1,0 +1,401 @@
+//! The account of GPU time that the processes of a container share, one per device.
+//!
+//! A [`Bucket`] holds nanoseconds of GPU time. It fills with the clock at the container's rate; work is
+//! charged before it is launched, and corrected when its real duration is known. A positive level may be
+//! spent; a negative one is debt, which the clock has to repay before anything else is admitted.
+//!
+//! No lock, and no operation of several words that has to be finished: a process that is killed anywhere
+//! leaves a bucket that works. What one kill can lose is one refill (at most the [`Rate::burst`], to the
+//! container's disadvantage) and what the killed process's threads had taken and not spent.
+//!
+//! Time is an argument everywhere: nanoseconds of the host's `CLOCK_MONOTONIC`.
+
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Refills closer together than this are left to the next one: rounding then loses at most 1 ns in 200.
+const REFILL_STEP: u64 = 10_000;
+
+/// How long a bucket stays at a process's rate after that process was last heard of.
+const RATE_LEASE: u64 = 100_000_000;
+
+/// A stamp this far ahead of the reader's clock is not another process's fresher reading but damage.
+const STAMP_AHEAD: u64 = 1_000_000_000;
+
+/// No debt is deeper than this, whatever was charged. It bounds what a wrong measurement or a damaged
+/// region can cost; a single kernel that runs longer gets the rest for nothing.
+pub const MAX_DEBT: i64 = 100_000_000_000;
+
+/// A share of one device's time, in parts per million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(u32);
+
+impl Rate {
+    /// `ppm` parts per million. `None` if that is no limit at all (a million or more) or no time at all.
+    #[must_use]
+    pub const fn from_ppm(ppm: u32) -> Option<Self> {
+        if ppm == 0 || ppm >= 1_000_000 {
+            None
+        } else {
+            Some(Self(ppm))
+        }
+    }
+
+    /// Parts per million.
+    #[must_use]
+    pub const fn ppm(self) -> u32 {
+        self.0
+    }
+
+    /// GPU time earned in `elapsed` ns.
+    #[must_use]
+    pub fn earned(self, elapsed: u64) -> i64 {
+        let earned = u128::from(elapsed) * u128::from(self.0) / 1_000_000;
+        i64::try_from(earned).unwrap_or(i64::MAX)
+    }
+
+    /// How long it takes to earn `gpu_ns`, rounded up.
+    #[must_use]
+    pub fn time_for(self, gpu_ns: i64) -> u64 {
+        let gpu_ns = u128::from(gpu_ns.max(0).unsigned_abs());
+        let time = (gpu_ns * 1_000_000).div_ceil(u128::from(self.0));
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+
+    /// The most that idleness saves up: what 100 ms earn, between 0.5 and 10 ms of GPU time. Large
+    /// enough that a thread that is woken late loses nothing, small enough not to show in a share.
+    #[must_use]
+    pub fn burst(self) -> i64 {
+        self.earned(100_000_000).clamp(500_000, 10_000_000)
+    }
+
+    /// The level at which a waiting thread goes on: what 5 ms earn, between 50 and 500 µs of GPU time.
+    /// Work then comes in bursts that are short against the driver's time slice and long against the
+    /// cost of a wake-up.
+    #[must_use]
+    pub fn resume(self) -> i64 {
+        self.earned(5_000_000).clamp(50_000, 500_000)
+    }
+
+    /// What a thread takes at once: what 2 ms earn, between 10 and 100 µs of GPU time.
+    #[must_use]
+    pub fn batch(self) -> i64 {
+        self.earned(2_000_000).clamp(10_000, 100_000)
+    }
+}
+
+/// GPU time of one device, shared by a container's processes. All zero is a bucket never used.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Bucket {
+    /// Nanoseconds of GPU time that may be spent; negative: debt.
+    level: AtomicI64,
+    /// Up to when the clock has been credited. 0: never used.
+    refilled_at: AtomicU64,
+    /// Sum of all charges. `charged - returned` is the GPU time used.
+    charged: AtomicU64,
+    /// Sum of all that was given back: unused batches, and estimates that were too high.
+    returned: AtomicU64,
+    /// The rate it fills at: the highest among the processes that used it in the last 100 ms.
+    rate: AtomicU32,
+    /// Waiting threads sleep on this word; whoever changes a limit increments and wakes.
+    wake: AtomicU32,
+    /// Until when `rate` holds without being confirmed.
+    rate_until: AtomicU64,
+    /// Kept for turns.
+    reserved: [AtomicU64; 2],
+    /// Nanoseconds that launches were made to wait, summed over threads.
+    waited: AtomicU64,
+    /// How many launches were made to wait.
+    waits: AtomicU64,
+    /// Launches charged, of kernels and of graphs; copies and fills on the device included.
+    launches: AtomicU64,
+    /// GPU time that was settled by measurement.
+    measured: AtomicU64,
+    /// What had been charged for the same work before it was measured.
+    estimated: AtomicU64,
+    /// Launches admitted because they had waited long enough, not because there was time for them.
+    forced: AtomicU64,
+    reserved_statistics: [AtomicU64; 2],
+}
+
+const _: () = {
+    assert!(size_of::<Bucket>() == 128);
+    assert!(align_of::<Bucket>() == 64);
+    assert!(std::mem::offset_of!(Bucket, level) == 0);
+    assert!(std::mem::offset_of!(Bucket, refilled_at) == 8);
+    assert!(std::mem::offset_of!(Bucket, charged) == 16);
+    assert!(std::mem::offset_of!(Bucket, returned) == 24);
+    assert!(std::mem::offset_of!(Bucket, rate) == 32);
+    assert!(std::mem::offset_of!(Bucket, wake) == 36);
+    assert!(std::mem::offset_of!(Bucket, rate_until) == 40);
+    assert!(std::mem::offset_of!(Bucket, waited) == 64);
+    assert!(std::mem::offset_of!(Bucket, waits) == 72);
+    assert!(std::mem::offset_of!(Bucket, launches) == 80);
+    assert!(std::mem::offset_of!(Bucket, measured) == 88);
+    assert!(std::mem::offset_of!(Bucket, estimated) == 96);
+    assert!(std::mem::offset_of!(Bucket, forced) == 104);
+};
+
+/// What [`Bucket::take`] answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// So many nanoseconds now belong to the caller.
+    Granted(i64),
+    /// There is nothing to spend; this is the level.
+    Empty(i64),
+}
+
+/// A bucket's counters, read one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// GPU time that may be spent (negative: debt), ns.
+    pub level: i64,
+    /// GPU time used, estimates included that are not settled yet, ns.
+    pub used: u64,
+    /// Time that launches were made to wait, summed over threads, ns.
+    pub waited: u64,
+    /// Launches that were made to wait.
+    pub waits: u64,
+    /// Launches charged.
+    pub launches: u64,
+    /// GPU time settled by measurement, ns.
+    pub measured: u64,
+    /// What had been charged for that work before it was measured, ns.
+    pub estimated: u64,
+    /// Launches admitted without time for them.
+    pub forced: u64,
+    /// The rate it fills at, in parts per million; 0 before the first use.
+    pub rate_ppm: u32,
+}
+
+impl Bucket {
+    /// Credits the time since the last refill at the bucket's rate, takes note that a process with rate
+    /// `own` is alive, and returns the level.
+    pub fn refill(&self, now: u64, own: Rate) -> i64 {
+        let last = self.refilled_at.load(Relaxed);
+        let rate = self.agree(now, own);
+        if last == 0 {
+            if self.stamp(last, now) {
+                self.level.fetch_add(own.resume(), Relaxed);
+            }
+        } else if now >= last.saturating_add(REFILL_STEP) {
+            // The stamp first: killed in between, the container loses a refill rather than getting two.
+            if self.stamp(last, now) {
+                self.credit(rate.earned(now - last), rate.burst());
+            }
+        } else if last > now.saturating_add(STAMP_AHEAD) {
+            self.stamp(last, now);
+        }
+        self.level()
+    }
+
+    /// The level as last left, without a refill.
+    pub fn level(&self) -> i64 {
+        self.level.load(Relaxed)
+    }
+
+    /// Takes `least` or up to `most` nanoseconds if the level is positive. `least` may exceed the level:
+    /// the rest becomes debt.
+    pub fn take(&self, least: i64, most: i64) -> Taken {
+        let mut level = self.level.load(Relaxed);
+        while level > 0 {
+            let amount = level.min(most).max(least).max(0);
+            match self.level.compare_exchange_weak(
+                level,
+                level.saturating_sub(amount),
+                Relaxed,
+                Relaxed,
+            ) {
+                Ok(_) => {
+                    self.charged.fetch_add(amount.unsigned_abs(), Relaxed);
+                    return Taken::Granted(amount);
+                }
+                Err(changed) => level = changed,
+            }
+        }
+        Taken::Empty(level)
+    }
+
+    /// Charges whatever the level is: for work that is admitted all the same, and for work that turned
+    /// out to be longer than its estimate.
+    pub fn charge(&self, gpu_ns: i64) {
+        if gpu_ns > 0 {
+            self.level.fetch_sub(gpu_ns.min(MAX_DEBT), Relaxed);
+            self.charged.fetch_add(gpu_ns.unsigned_abs(), Relaxed);
+        }
+    }
+
+    /// Gives back what was charged and not used.
+    pub fn give_back(&self, gpu_ns: i64) {
+        if gpu_ns > 0 {
+            self.level.fetch_add(gpu_ns, Relaxed);
+            self.returned.fetch_add(gpu_ns.unsigned_abs(), Relaxed);
+        }
+    }
+
+    /// Replaces an estimate by what was measured.
+    pub fn settle(&self, estimated: i64, measured: i64) {
+        if measured > estimated {
+            self.charge(measured - estimated);
+        } else {
+            self.give_back(estimated - measured);
+        }
+        self.estimated
+            .fetch_add(estimated.max(0).unsigned_abs(), Relaxed);
+        self.measured
+            .fetch_add(measured.max(0).unsigned_abs(), Relaxed);
+    }
+
+    /// Counts `launches` charged launches.
+    pub fn count_launches(&self, launches: u64) {
+        self.launches.fetch_add(launches, Relaxed);
+    }
+
+    /// Counts one launch that waited `ns`; `forced` if it was admitted without time for it.
+    pub fn count_wait(&self, ns: u64, forced: bool) {
+        self.waits.fetch_add(1, Relaxed);
+        self.waited.fetch_add(ns, Relaxed);
+        if forced {
+            self.forced.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// GPU time used so far: what was charged and not given back.
+    pub fn used(&self) -> u64 {
+        // `returned` first: a charge that comes in between makes the difference too high, never negative.
+        let returned = self.returned.load(Relaxed);
+        self.charged.load(Relaxed).saturating_sub(returned)
+    }
+
+    /// The rate it fills at.
+    pub fn rate(&self) -> Option<Rate> {
+        Rate::from_ppm(self.rate.load(Relaxed))
+    }
+
+    /// The word that waiting threads sleep on.
+    pub fn wake_word(&self) -> &AtomicU32 {
+        &self.wake
+    }
+
+    /// All counters.
+    pub fn read(&self) -> Reading {
+        Reading {
+            level: self.level(),
+            used: self.used(),
+            waited: self.waited.load(Relaxed),
+            waits: self.waits.load(Relaxed),
+            launches: self.launches.load(Relaxed),
+            measured: self.measured.load(Relaxed),
+            estimated: self.estimated.load(Relaxed),
+            forced: self.forced.load(Relaxed),
+            rate_ppm: self.rate.load(Relaxed),
+        }
+    }
+
+    /// The rate for the time since the last refill; then `own` is taken up if it is higher, or if nobody
+    /// with a higher one has been heard of for [`RATE_LEASE`].
+    fn agree(&self, now: u64, own: Rate) -> Rate {
+        let before = Rate::from_ppm(self.rate.load(Relaxed));
+        let until = self.rate_until.load(Relaxed);
+        match before {
+            Some(rate)
+                if rate > own && now <= until && until <= now.saturating_add(STAMP_AHEAD) =>
+            {
+                rate
+            }
+            Some(rate) if rate == own => {
+                if until < now.saturating_add(RATE_LEASE / 2) {
+                    self.rate_until
+                        .store(now.saturating_add(RATE_LEASE), Relaxed);
+                }
+                rate
+            }
+            _ => {
+                // Torn by a kill, the pair is a rate with too short or too long a lease: 100 ms at most.
+                self.rate_until
+                    .store(now.saturating_add(RATE_LEASE), Relaxed);
+                self.rate.store(own.ppm(), Relaxed);
+                before.map_or(own, |rate| rate.min(own))
+            }
+        }
+    }
+
+    /// Moves the stamp; false if another process did.
+    fn stamp(&self, last: u64, now: u64) -> bool {
+        self.refilled_at
+            .compare_exchange(last, now, Relaxed, Relaxed)
+            .is_ok()
+    }
+
+    /// Adds what was earned, up to `burst`; what is above it already (given back) stays.
+    fn credit(&self, earned: i64, burst: i64) {
+        let mut level = self.level.load(Relaxed);
+        loop {
+            let filled = level
+                .max(-MAX_DEBT)
+                .saturating_add(earned)
+                .min(burst.max(level));
+            match self
+                .level
+                .compare_exchange_weak(level, filled, Relaxed, Relaxed)
+            {
+                Ok(_) => return,
+                Err(changed) => level = changed,
+            }
+        }
+    }
+}
+
+/// One process's own view of a shared bucket, for a process whose rate is lower than the bucket's.
+///
+/// Standalone, every process enforces its own variables on the common sum: a process with 30 % starts no
+/// work while the group as a whole is above 30 %, even if another process of the group may go to 60 %.
+/// So that the slower one is not starved, its own debt never asks for more than 100 ms of waiting.
+#[derive(Debug, Default)]
+pub struct OwnShare {
+    level: AtomicI64,
+    at: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl OwnShare {
+    /// A share that has earned and seen nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            level: AtomicI64::new(0),
+            at: AtomicU64::new(0),
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// What this process may spend by its own rate. As long as the bucket is not faster than the process,
+    /// that is whatever the bucket holds.
+    pub fn refill(&self, bucket: &Bucket, now: u64, own: Rate) -> i64 {
+        let used = bucket.used();
+        if bucket.rate().is_none_or(|rate| rate <= own) {
+            self.level.store(own.resume(), Relaxed);
+            self.at.store(now, Relaxed);
+            self.seen.store(used, Relaxed);
+            return i64::MAX;
+        }
+        let last = self.at.load(Relaxed);
+        if now >= last.saturating_add(REFILL_STEP)
+            && self
+                .at
+                .compare_exchange(last, now, Relaxed, Relaxed)
+                .is_ok()
+        {
+            let seen = self.seen.swap(used, Relaxed);
+            let spent = i64::try_from(used.abs_diff(seen)).unwrap_or(i64::MAX);
+            let spent = if used < seen { -spent } else { spent };
+            let change = own.earned(now - last).saturating_sub(spent);
+            let level = self.level.load(Relaxed);
+            let level = level
+                .saturating_add(change)
+                .clamp(-own.earned(RATE_LEASE), own.burst());
+            self.level.store(level, Relaxed);
+        }
+        self.level.load(Relaxed)
+    }
+}

@@ -1,0 +1,88 @@
+//! The bytes of a usage region. `docs/shared-memory.md` draws the same map for readers in other languages.
+//!
+//! All zero is a valid state of everything below the header: a fresh file needs no initialisation besides the header,
+//! whose words are constants, so that any process may write them and none is the creator that others must wait for.
+
+use core::mem::{offset_of, size_of};
+
+use crate::bucket::Bucket;
+use crate::sync::AtomicU64;
+
+/// Version of this layout, and part of the file's name: two versions never meet in one file.
+pub const VERSION: u64 = 1;
+/// First word of every region: `GPUQUOTA` as bytes.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"GPUQUOTA");
+/// Devices that one region can hold.
+pub const DEVICES: usize = 32;
+/// Processes that one region can hold.
+pub const SLOTS: usize = 512;
+
+/// The head of a region. `version` is stored last: whoever reads it sees the rest.
+#[repr(C, align(128))]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// Size of the whole region in bytes.
+    pub size: AtomicU64,
+    /// [`VERSION`], or 0 while nobody has written the header.
+    pub version: AtomicU64,
+    /// One more than the highest slot ever claimed: sums read no further.
+    pub high_water: AtomicU64,
+}
+
+/// One device, known by its UUID.
+#[repr(C, align(128))]
+pub struct DeviceRow {
+    /// The UUID's first 8 bytes as a big-endian number, scrambled so that 0 means free.
+    pub key: AtomicU64,
+    /// The UUID's last 8 bytes likewise.
+    pub rest: AtomicU64,
+    /// Requests for memory that were refused.
+    pub denials: AtomicU64,
+}
+
+/// One process. `owner` is the lock: see [`crate::slots`].
+#[repr(C, align(64))]
+pub struct SlotRow {
+    /// Who holds the slot: pid, hashed pid namespace, start time, state, in one word.
+    pub owner: AtomicU64,
+    /// Inode of the owner's pid namespace; 0 while the owner has not written it.
+    pub namespace: AtomicU64,
+}
+
+/// A usage region.
+#[repr(C)]
+pub struct Region {
+    /// Magic, size, version, high-water mark.
+    pub header: Header,
+    /// Device table; the index of a row is the device's index everywhere below.
+    pub devices: [DeviceRow; DEVICES],
+    /// GPU time, one bucket for each device.
+    pub buckets: [Bucket; DEVICES],
+    /// The processes.
+    pub slots: [SlotRow; SLOTS],
+    /// Bytes held, by device and slot. Contiguous by slot, so that a sum is a short scan.
+    pub held: [[AtomicU64; SLOTS]; DEVICES],
+    /// Bytes being asked for at this moment, by device and slot.
+    pub asking: [[AtomicU64; SLOTS]; DEVICES],
+}
+
+const _: () = {
+    assert!(size_of::<Header>() == 128);
+    assert!(size_of::<DeviceRow>() == 128);
+    assert!(size_of::<Bucket>() == 128);
+    assert!(size_of::<SlotRow>() == 64);
+    assert!(offset_of!(Header, magic) == 0);
+    assert!(offset_of!(Header, size) == 8);
+    assert!(offset_of!(Header, version) == 16);
+    assert!(offset_of!(Header, high_water) == 24);
+    assert!(offset_of!(DeviceRow, rest) == 8);
+    assert!(offset_of!(DeviceRow, denials) == 16);
+    assert!(offset_of!(SlotRow, namespace) == 8);
+    assert!(offset_of!(Region, devices) == 0x80);
+    assert!(offset_of!(Region, buckets) == 0x1080);
+    assert!(offset_of!(Region, slots) == 0x2080);
+    assert!(offset_of!(Region, held) == 0xa080);
+    assert!(offset_of!(Region, asking) == 0x2a080);
+    assert!(size_of::<Region>() == 0x4a080);
+};

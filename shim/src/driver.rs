@@ -1,0 +1,44 @@
+//! The driver's functions that we call ourselves, past our own hooks.
+
+#![expect(non_upper_case_globals, reason = "the driver's identifiers")]
+
+use cuda_headers::driver::{CUresult, CUstreamCaptureMode};
+use cuda_headers::fns;
+
+crate::hook::uses! { DRIVER as fns;
+    cuCtxGetCurrent
+    cuCtxGetDevice
+    cuDeviceGet
+    cuDeviceGetCount
+    cuDeviceGetUuid
+    cuDeviceGetUuid_v2
+    cuThreadExchangeStreamCaptureMode
+}
+
+/// `call!(cuCtxGetDevice(&mut device))`: calls the driver; `CUDA_ERROR_NOT_FOUND` if it lacks the function.
+///
+/// Expands to a call of an `unsafe` function: the caller owes what the driver asks of the arguments.
+macro_rules! call {
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        match $crate::driver::real::$name.get() {
+            Some(real) => real($($argument),*),
+            None => ::cuda_headers::driver::CUresult::CUDA_ERROR_NOT_FOUND,
+        }
+    };
+}
+pub(crate) use call;
+
+/// Runs our own driver calls so that they cannot break a capture that another thread has begun in global mode.
+///
+/// Not needed for what only reads the calling thread's state (`cuCtxGetCurrent`, `cuCtxGetDevice`): no capture forbids it.
+pub(crate) fn relaxed<R>(calls: impl FnOnce() -> R) -> R {
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: a live out-pointer.
+    let exchanged = unsafe { call!(cuThreadExchangeStreamCaptureMode(&raw mut mode)) };
+    let answer = calls();
+    if exchanged == CUresult::CUDA_SUCCESS {
+        // SAFETY: a live pointer to the mode that the thread had.
+        unsafe { call!(cuThreadExchangeStreamCaptureMode(&raw mut mode)) };
+    }
+    answer
+}

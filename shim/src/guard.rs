@@ -1,0 +1,56 @@
+//! The outermost frame of every hook: re-entrance, panics, standing aside.
+
+use core::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    /// Whether this thread is inside a hook. No destructor: libraries call the driver after a thread's destructors ran.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Why a hook lets the driver answer the caller's own arguments, unchanged. Not an error.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Aside {
+    /// This process has no quota, is setuid, or belongs to a group that nobody limits.
+    NotLimited,
+    /// CUDA has not been initialised here (a child after `fork`, a call before `cuInit`): the driver has its own answer.
+    NotInitialised,
+    /// No context is current on the calling thread: the driver says so itself.
+    NoContext,
+    /// A NULL out-pointer or a size of zero: only the driver knows what it makes of it.
+    DriverDecides,
+    /// A pointer or handle that this process did not allocate through us.
+    Unknown,
+    /// The stream is being captured: nothing is allocated or launched now.
+    Capturing,
+    /// Memory that is not the device's: host or NUMA memory, arrays without backing.
+    NotDeviceMemory,
+}
+
+/// Runs a hook's body. `call` is the driver's function with the caller's arguments; `answered` holds what it last
+/// answered.
+///
+/// A call from inside another hook of this thread (the driver calling its own exported functions) goes to the driver. A
+/// panic is swallowed: the driver is called if the body had not called it, else its answer stands.
+#[inline]
+pub(crate) fn run<R: Copy>(
+    answered: &Cell<Option<R>>,
+    call: &impl Fn() -> R,
+    body: impl FnOnce() -> Result<R, Aside>,
+) -> R {
+    let entered = INSIDE.try_with(|inside| !inside.replace(true));
+    if entered != Ok(true) {
+        return call();
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    let _ = INSIDE.try_with(|inside| inside.set(false));
+    match outcome {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_aside)) => call(),
+        Err(payload) => {
+            // Dropping the payload could panic again.
+            core::mem::forget(payload);
+            answered.get().unwrap_or_else(call)
+        }
+    }
+}

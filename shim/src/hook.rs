@@ -1,0 +1,170 @@
+//! What one hook is, and the `hooks!` macro that makes everything that belongs to it from one entry.
+//!
+//! An entry makes the exported function, its own slot for the real function of the same name, its look-up entry, and a
+//! compile-time check of its signature against `cuda-headers`. See `docs/adding-a-hook.md`.
+
+use core::ffi::{CStr, c_void};
+use core::marker::PhantomData;
+
+use cuda_headers::driver::CUresult;
+use cuda_headers::nvml::nvmlReturn_t;
+use quota_abi::sync::{AtomicPtr, Ordering};
+
+use crate::library::Library;
+
+/// A function whose signature nobody needs.
+pub(crate) type Function = unsafe extern "C" fn();
+
+/// Where the address of a real function of type `F` is kept; empty while its library is not loaded or lacks it.
+pub(crate) struct Slot<F> {
+    address: AtomicPtr<c_void>,
+    function: PhantomData<F>,
+}
+
+impl<F: Copy> Slot<F> {
+    pub(crate) const fn new() -> Self {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        Self {
+            address: AtomicPtr::new(core::ptr::null_mut()),
+            function: PhantomData,
+        }
+    }
+
+    /// The real function, where it is known.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<F> {
+        let address = self.address.load(Ordering::Relaxed);
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: `F` is the function pointer type of the symbol whose address was stored, by the `hooks!` or `uses!` entry.
+        Some(unsafe { core::mem::transmute_copy::<*mut c_void, F>(&address) })
+    }
+
+    pub(crate) const fn address(&self) -> &AtomicPtr<c_void> {
+        &self.address
+    }
+}
+
+/// One symbol of a library: its name, where the real address is kept, and our function for it, if we hook it.
+pub(crate) struct Entry {
+    pub(crate) name: &'static CStr,
+    pub(crate) library: &'static Library,
+    pub(crate) real: &'static AtomicPtr<c_void>,
+    pub(crate) hook: Option<Function>,
+}
+
+impl Entry {
+    /// Address of our function; null if there is none.
+    pub(crate) fn hook_address(&self) -> *mut c_void {
+        self.hook
+            .map_or(core::ptr::null_mut(), |hook| hook as *mut c_void)
+    }
+
+    /// Address of the real function; null while unknown.
+    pub(crate) fn real_address(&self) -> *mut c_void {
+        self.real.load(Ordering::Relaxed)
+    }
+}
+
+/// What a hook answers when there is no real function to call.
+pub(crate) trait Absent: Copy {
+    /// The library is not in the process.
+    const LIBRARY: Self;
+    /// The library is older than the function.
+    const FUNCTION: Self;
+}
+
+impl Absent for CUresult {
+    const LIBRARY: Self = Self::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
+    const FUNCTION: Self = Self::CUDA_ERROR_NOT_FOUND;
+}
+
+impl Absent for nvmlReturn_t {
+    const LIBRARY: Self = Self::NVML_ERROR_LIBRARY_NOT_FOUND;
+    const FUNCTION: Self = Self::NVML_ERROR_FUNCTION_NOT_FOUND;
+}
+
+/// The name of a symbol for `dlsym`.
+pub(crate) const fn symbol_name(with_nul: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(with_nul.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => c"",
+    }
+}
+
+/// Makes hooks: `hooks! { LIBRARY as signatures; fn name(arguments) -> Answer = |call| body; ... }`.
+///
+/// `LIBRARY` is the static of [`crate::library`] that the functions belong to, `signatures` the module with one type
+/// per function. The body gives `Ok(answer)`, or `Err(Aside)` to let the driver answer the caller's own arguments;
+/// `call()` calls the driver with them. A body adapts arguments and calls safe code, in at most ten lines.
+macro_rules! hooks {
+    ($library:ident as $signatures:ident; $(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $answer:ty = |$call:ident| $body:expr;
+    )*) => {
+        mod slots {
+            $( pub(super) static $name: $crate::hook::Slot<super::$signatures::$name> = $crate::hook::Slot::new(); )*
+        }
+
+        /// The look-up entries of this file.
+        pub(crate) static HOOKS: &[$crate::hook::Entry] = &[$(
+            $crate::hook::Entry {
+                name: $crate::hook::symbol_name(concat!(stringify!($name), "\0")),
+                library: &$crate::library::$library,
+                real: slots::$name.address(),
+                // SAFETY: between function pointer types; nobody calls through this one.
+                hook: Some(unsafe {
+                    core::mem::transmute::<$signatures::$name, $crate::hook::Function>($name)
+                }),
+            },
+        )*];
+
+        $(
+            $(#[$meta])*
+            ///
+            /// # Safety
+            /// As the real function of this name.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $answer {
+                let real = match slots::$name.get() {
+                    Some(real) => real,
+                    None => match $crate::library::$library.fill_and_get(&slots::$name) {
+                        Ok(real) => real,
+                        Err(answer) => return answer,
+                    },
+                };
+                let answered = core::cell::Cell::new(None);
+                let $call = || -> $answer {
+                    // SAFETY: the real function of this name and type, with its caller's own arguments.
+                    let answer = unsafe { real($($arg),*) };
+                    answered.set(Some(answer));
+                    answer
+                };
+                $crate::guard::run(&answered, &$call, || $body)
+            }
+        )*
+    };
+}
+pub(crate) use hooks;
+
+/// Names functions of a library that we call ourselves, hooked or not: each gets a slot of its own in `real`.
+macro_rules! uses {
+    ($library:ident as $signatures:ident; $($name:ident)*) => {
+        /// The real functions that we call ourselves.
+        pub(crate) mod real {
+            $( pub(crate) static $name: $crate::hook::Slot<super::$signatures::$name> = $crate::hook::Slot::new(); )*
+        }
+
+        /// Their look-up entries.
+        pub(crate) static USES: &[$crate::hook::Entry] = &[$(
+            $crate::hook::Entry {
+                name: $crate::hook::symbol_name(concat!(stringify!($name), "\0")),
+                library: &$crate::library::$library,
+                real: real::$name.address(),
+                hook: None,
+            },
+        )*];
+    };
+}
+pub(crate) use uses;

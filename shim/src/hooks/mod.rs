@@ -1,0 +1,21 @@
+//! Every hooked function, by family: one `hooks!` entry each, read top to bottom. What a hook decides lives elsewhere.
+
+#![expect(
+    non_snake_case,
+    non_upper_case_globals,
+    reason = "NVIDIA's identifiers, under which the functions are exported"
+)]
+
+pub(crate) mod init;
+
+use crate::hook::Entry;
+use crate::names::Names;
+
+/// The tables of the driver's functions.
+pub(crate) static DRIVER: &[&[Entry]] = &[init::HOOKS];
+
+/// The tables of NVML's functions.
+pub(crate) static NVML: &[&[Entry]] = &[];
+
+/// All of them by exact name.
+pub(crate) static NAMES: Names = Names::build(&[DRIVER, NVML]);
