@@ -38,5 +38,7 @@ pub mod fns;
 )]
 pub mod nvml;
 
+pub mod classify;
 pub mod proc_address;
+pub mod result;
 pub mod symbols;

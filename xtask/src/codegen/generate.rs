@@ -1,9 +1,10 @@
 //! The whole of `cargo xtask codegen`: headers in, files out.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
-use syn::{Item, parse_quote};
+use anyhow::{Result, ensure};
+use syn::{Expr, ImplItem, Item, Lit, Type, parse_quote};
 
 use super::bind::{Input, bind};
 use super::emit::{Body, Output, emit};
@@ -32,6 +33,7 @@ pub(super) fn run(root: &Path, check: bool) -> Result<()> {
     };
     let mut outputs = vec![
         output("fns.rs", fns(&header)),
+        output("result_names.rs", result_names(&header)?),
         output("symbols.rs", symbols(&header)),
         output(
             "proc_address.rs",
@@ -50,17 +52,57 @@ fn fns(header: &Header) -> Body {
 }
 
 fn symbols(header: &Header) -> Body {
-    let rows = header.functions.keys().map(|name| -> syn::Expr {
-        let base = base_name(name);
-        parse_quote! { symbol(#name, #base) }
-    });
-    Body::Items(vec![
-        parse_quote! { use super::{Symbol, symbol}; },
-        parse_quote! {
-            /// Sorted by name.
-            pub static SYMBOLS: &[Symbol] = &[#(#rows),*];
+    let mut text = String::from(
+        "use super::{Symbol, symbol};\n\n/// Sorted by name.\n#[rustfmt::skip]\npub static SYMBOLS: &[Symbol] = &[\n",
+    );
+    for name in header.functions.keys() {
+        text += &format!("    symbol({name:?}, {:?}),\n", base_name(name));
+    }
+    Body::Text(text + "];\n")
+}
+
+/// The codes of `CUresult`, by code.
+fn result_names(header: &Header) -> Result<Body> {
+    let mut names = BTreeMap::new();
+    for (name, value) in enum_values(&header.types, "CUresult") {
+        // Where the header gives one code two names, the first is the one that the driver tells.
+        names.entry(value).or_insert(name);
+    }
+    ensure!(names.contains_key(&0), "CUresult has no CUDA_SUCCESS");
+    let mut text = String::from(
+        "use core::ffi::CStr;\n\n/// Code and name, sorted by code.\n#[rustfmt::skip]\npub static RESULT_NAMES: &[(u32, &CStr)] = &[\n",
+    );
+    for (value, name) in names {
+        text += &format!("    ({value}, c{name:?}),\n");
+    }
+    Ok(Body::Text(text + "];\n"))
+}
+
+/// Names and values of a newtype enum's constants, `pub const NAME: Enum = Enum(1);`, in the header's order.
+fn enum_values(items: &[Item], name: &str) -> Vec<(String, u32)> {
+    let of_enum = items.iter().filter_map(|item| match item {
+        Item::Impl(item) => match &*item.self_ty {
+            Type::Path(path) if path.path.is_ident(name) => Some(&item.items),
+            _ => None,
         },
-    ])
+        _ => None,
+    });
+    let constant = |item: &ImplItem| {
+        let ImplItem::Const(item) = item else {
+            return None;
+        };
+        let Expr::Call(call) = &item.expr else {
+            return None;
+        };
+        let Some(Expr::Lit(literal)) = call.args.first() else {
+            return None;
+        };
+        let Lit::Int(value) = &literal.lit else {
+            return None;
+        };
+        Some((item.ident.to_string(), value.base10_parse().ok()?))
+    };
+    of_enum.flatten().filter_map(constant).collect()
 }
 
 /// The name without `_ptsz`, `_ptds` and `_vN`: what `cuGetProcAddress` is asked for.

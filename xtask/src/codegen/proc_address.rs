@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, bail};
 use quote::ToTokens as _;
 use syn::visit_mut::VisitMut;
-use syn::{GenericArgument, Item, PathArguments, Type, parse_quote};
+use syn::{GenericArgument, Item, PathArguments, Type};
 
 use super::emit::Body;
 use super::generate::base_name;
@@ -54,7 +54,9 @@ pub(super) fn generate(header: &Header, typedefs: &Typedefs) -> Result<Body> {
         .keys()
         .map(|symbol| base_name(symbol))
         .collect();
-    let mut rows: Vec<syn::Expr> = Vec::new();
+    let mut text = String::from(
+        "use super::{ProcEntry, entry};\n\n/// Sorted by base name and version.\n#[rustfmt::skip]\npub static TABLE: &[ProcEntry] = &[\n",
+    );
     for base in bases {
         let plain = matcher.answers(base, typedefs, false)?;
         let per_thread = matcher.answers(base, typedefs, true)?;
@@ -64,21 +66,10 @@ pub(super) fn generate(header: &Header, typedefs: &Typedefs) -> Result<Body> {
             per_thread,
         } in merge(&plain, &per_thread)
         {
-            let per_thread: syn::Expr = match per_thread {
-                Some(name) => parse_quote! { Some(#name) },
-                None => parse_quote! { None },
-            };
-            let version = proc_macro2::Literal::u32_unsuffixed(version);
-            rows.push(parse_quote! { entry(#base, #version, #symbol, #per_thread) });
+            text += &format!("    entry({base:?}, {version}, {symbol:?}, {per_thread:?}),\n");
         }
     }
-    Ok(Body::Items(vec![
-        parse_quote! { use super::{ProcEntry, entry}; },
-        parse_quote! {
-            /// Sorted by base name and version.
-            pub static TABLE: &[ProcEntry] = &[#(#rows),*];
-        },
-    ]))
+    Ok(Body::Text(text + "];\n"))
 }
 
 /// One row for each version at which either answer changes.

@@ -1,0 +1,246 @@
+//! The driver as such: look-ups, devices, contexts, and code.
+
+use super::Class::{Charges, Lifetime, LooksUp, Refunds};
+use super::{Family, Group, Object, group, passes, pending};
+
+const CONTEXTS: &str = "issue B: contexts and modules";
+
+pub(super) static GROUPS: &[Group] = &[
+    group(LooksUp, &["cuGetProcAddress"]),
+    // Where a wrong configuration is refused and the process joins its group.
+    group(Lifetime(Object::Process), &["cuInit"]),
+    pending(
+        CONTEXTS,
+        Charges(Family::Context),
+        &[
+            "cuCtxCreate",
+            // The heap and the stack of device code are taken when their limits are set.
+            "cuCtxSetLimit",
+            "cuDevicePrimaryCtxRetain",
+            "cuGLCtxCreate",
+            "cuGreenCtxCreate",
+            "cuVDPAUCtxCreate",
+        ],
+    ),
+    // What a context held goes with it: linear, array and managed memory, modules, markers.
+    pending(
+        CONTEXTS,
+        Refunds(Family::Context),
+        &[
+            "cuCtxDestroy",
+            "cuCtxDetach",
+            "cuDevicePrimaryCtxRelease",
+            "cuDevicePrimaryCtxReset",
+            "cuGreenCtxDestroy",
+        ],
+    ),
+    pending(
+        CONTEXTS,
+        Charges(Family::Module),
+        &[
+            "cuFuncLoad",
+            "cuLibraryLoadData",
+            "cuLibraryLoadFromFile",
+            "cuModuleLoad",
+            "cuModuleLoadData",
+            "cuModuleLoadDataEx",
+            "cuModuleLoadFatBinary",
+        ],
+    ),
+    // Addresses of functions are used again after an unload: learned costs go too.
+    pending(
+        CONTEXTS,
+        Refunds(Family::Module),
+        &["cuLibraryUnload", "cuModuleUnload"],
+    ),
+    passes("private table, never wrapped", &["cuGetExportTable"]),
+    passes(
+        "tells of the driver or writes its log",
+        &[
+            "cuDriverGetVersion",
+            "cuGetErrorName",
+            "cuGetErrorString",
+            "cuLogsCurrent",
+            "cuLogsDumpToFile",
+            "cuLogsDumpToMemory",
+            "cuLogsRegisterCallback",
+            "cuLogsUnregisterCallback",
+        ],
+    ),
+    passes(
+        "tells of a device, nothing of how full it is",
+        &[
+            "cuDeviceCanAccessPeer",
+            "cuDeviceComputeCapability",
+            "cuDeviceGet",
+            "cuDeviceGetAttribute",
+            "cuDeviceGetByPCIBusId",
+            "cuDeviceGetCliqueCount",
+            "cuDeviceGetCliqueInfo",
+            "cuDeviceGetCount",
+            "cuDeviceGetExecAffinitySupport",
+            "cuDeviceGetFabricClusterUuid",
+            "cuDeviceGetHostAtomicCapabilities",
+            "cuDeviceGetLuid",
+            "cuDeviceGetName",
+            "cuDeviceGetNvSciSyncAttributes",
+            "cuDeviceGetP2PAtomicCapabilities",
+            "cuDeviceGetP2PAttribute",
+            "cuDeviceGetPCIBusId",
+            "cuDeviceGetProperties",
+            "cuDeviceGetTexture1DLinearMaxWidth",
+            "cuDeviceGetUuid",
+        ],
+    ),
+    passes(
+        "calls back on events of the device",
+        &[
+            "cuDeviceRegisterAsyncNotification",
+            "cuDeviceUnregisterAsyncNotification",
+        ],
+    ),
+    passes(
+        "selects or reads a context; the first reference was charged",
+        &[
+            "cuCtxAttach",
+            "cuCtxFromGreenCtx",
+            "cuCtxGetApiVersion",
+            "cuCtxGetCurrent",
+            "cuCtxGetDevResource",
+            "cuCtxGetDevice",
+            "cuCtxGetExecAffinity",
+            "cuCtxGetFlags",
+            "cuCtxGetId",
+            "cuCtxGetLimit",
+            "cuCtxGetStreamPriorityRange",
+            "cuCtxPopCurrent",
+            "cuCtxPushCurrent",
+            "cuCtxSetCurrent",
+            "cuDevicePrimaryCtxGetState",
+        ],
+    ),
+    passes(
+        "settings of a context, without memory of their own",
+        &[
+            "cuCtxDisablePeerAccess",
+            "cuCtxEnablePeerAccess",
+            "cuCtxGetCacheConfig",
+            "cuCtxGetSharedMemConfig",
+            "cuCtxResetPersistingL2Cache",
+            "cuCtxSetCacheConfig",
+            "cuCtxSetFlags",
+            "cuCtxSetSharedMemConfig",
+            "cuDevicePrimaryCtxSetFlags",
+        ],
+    ),
+    passes(
+        "waits on the host for the context's work",
+        &["cuCtxSynchronize", "cuFlushGPUDirectRDMAWrites"],
+    ),
+    passes(
+        "describes or divides multiprocessors; no memory, and launches there are charged as any",
+        &[
+            "cuDevResourceGenerateDesc",
+            "cuDevSmResourceSplit",
+            "cuDevSmResourceSplitByCount",
+            "cuDeviceGetDevResource",
+            "cuGreenCtxGetDevResource",
+            "cuGreenCtxGetId",
+            "cuGreenCtxStreamCreate",
+        ],
+    ),
+    // What lazy loading takes here is found by the next measurement of the module family.
+    passes(
+        "finds a function or variable of code that was charged when it was loaded",
+        &[
+            "cuKernelGetFunction",
+            "cuLibraryEnumerateKernels",
+            "cuLibraryGetGlobal",
+            "cuLibraryGetKernel",
+            "cuLibraryGetKernelCount",
+            "cuLibraryGetManaged",
+            "cuLibraryGetModule",
+            "cuLibraryGetUnifiedFunction",
+            "cuModuleEnumerateFunctions",
+            "cuModuleGetFunction",
+            "cuModuleGetFunctionCount",
+            "cuModuleGetGlobal",
+            "cuModuleGetLoadingMode",
+            "cuModuleGetSurfRef",
+            "cuModuleGetTexRef",
+        ],
+    ),
+    passes(
+        "reads or sets attributes of a function",
+        &[
+            "cuFuncGetAttribute",
+            "cuFuncGetModule",
+            "cuFuncGetName",
+            "cuFuncGetParamCount",
+            "cuFuncGetParamInfo",
+            "cuFuncIsLoaded",
+            "cuFuncSetAttribute",
+            "cuFuncSetCacheConfig",
+            "cuFuncSetSharedMemConfig",
+            "cuKernelGetAttribute",
+            "cuKernelGetLibrary",
+            "cuKernelGetName",
+            "cuKernelGetParamCount",
+            "cuKernelGetParamInfo",
+            "cuKernelSetAttribute",
+            "cuKernelSetCacheConfig",
+        ],
+    ),
+    passes(
+        "compiles on the host",
+        &[
+            "cuLinkAddData",
+            "cuLinkAddFile",
+            "cuLinkComplete",
+            "cuLinkCreate",
+            "cuLinkDestroy",
+        ],
+    ),
+    passes(
+        "computes on the host",
+        &[
+            "cuOccupancyAvailableDynamicSMemPerBlock",
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+            "cuOccupancyMaxActiveClusters",
+            "cuOccupancyMaxPotentialBlockSize",
+            "cuOccupancyMaxPotentialBlockSizeWithFlags",
+            "cuOccupancyMaxPotentialClusterSize",
+        ],
+    ),
+    passes(
+        "switches a profiler on or off",
+        &["cuProfilerInitialize", "cuProfilerStart", "cuProfilerStop"],
+    ),
+    passes(
+        "writes files about a crash",
+        &[
+            "cuCoredumpDeregisterCompleteCallback",
+            "cuCoredumpDeregisterStartCallback",
+            "cuCoredumpGetAttribute",
+            "cuCoredumpGetAttributeGlobal",
+            "cuCoredumpRegisterCompleteCallback",
+            "cuCoredumpRegisterStartCallback",
+            "cuCoredumpSetAttribute",
+            "cuCoredumpSetAttributeGlobal",
+        ],
+    ),
+    // The memory goes to the host and comes back; the process is named by pid and may be another one.
+    passes(
+        "a checkpointed process stays charged, so its restore fits",
+        &[
+            "cuCheckpointOperationComplete",
+            "cuCheckpointProcessCheckpoint",
+            "cuCheckpointProcessGetRestoreThreadId",
+            "cuCheckpointProcessGetState",
+            "cuCheckpointProcessLock",
+            "cuCheckpointProcessRestore",
+            "cuCheckpointProcessUnlock",
+        ],
+    ),
+];
