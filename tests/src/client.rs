@@ -128,6 +128,9 @@ impl Client {
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("LC_ALL", "C");
+        if let Some(mark) = std::env::var_os("CI_RUN_MARK") {
+            command.env("CI_RUN_MARK", mark);
+        }
         command.env(
             "QUOTA_TEST_KERNELS",
             workspace().join("gpu-sim/kernels.ptx"),

@@ -7,6 +7,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,6 +81,7 @@ fn compile(name: &str, shared: bool) -> PathBuf {
         gcc.arg("-L").arg(&artefacts().sim);
     }
     let made = gcc
+        .arg("-Wl,--no-as-needed")
         .args(&link)
         .output()
         .expect("a C compiler (cc) is needed for the test programs");
@@ -89,6 +91,7 @@ fn compile(name: &str, shared: bool) -> PathBuf {
         source.display(),
         String::from_utf8_lossy(&made.stderr)
     );
+    fs::set_permissions(&part, fs::Permissions::from_mode(0o755)).unwrap();
     part.persist(&out).unwrap();
     out
 }
