@@ -1,6 +1,8 @@
 //! Project chores, callable as a library so that tests check what the commands print.
 
+pub mod bench;
 pub mod codegen;
+pub mod coverage;
 pub mod demo;
 pub mod dist;
 pub mod elf;

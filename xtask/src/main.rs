@@ -21,12 +21,17 @@ enum Chore {
     /// Answer each line on stdin with the simulator's account (part of `demo`).
     #[command(hide = true)]
     DemoAccount,
+    /// Measure, and compare with the targets.
+    #[command(subcommand)]
+    Bench(xtask::bench::Bench),
     /// Check what the linked library exports, needs and weighs.
     Exports(xtask::exports::Args),
     /// Check what the repository promises about itself.
     Tidy(xtask::tidy::Args),
     /// Regenerate cuda-headers/src/generated from NVIDIA's public header packages.
     Codegen(xtask::codegen::Args),
+    /// Check that every driver symbol is classified, and that the shim hooks what it should.
+    Coverage(xtask::coverage::Args),
 }
 
 fn main() -> ExitCode {
@@ -34,9 +39,11 @@ fn main() -> ExitCode {
         Chore::Dist(args) => xtask::dist::run(&args),
         Chore::Demo(args) => xtask::demo::run(&args),
         Chore::DemoAccount => xtask::demo::serve_account(),
+        Chore::Bench(bench) => xtask::bench::run(&bench),
         Chore::Exports(args) => xtask::exports::run(&args),
         Chore::Tidy(args) => xtask::tidy::run(&args),
         Chore::Codegen(args) => xtask::codegen::run(&args),
+        Chore::Coverage(args) => xtask::coverage::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

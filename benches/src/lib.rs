@@ -1,1 +1,0 @@
-//! Benchmarks over the built artefacts; run by `cargo xtask bench`.

@@ -1,0 +1,24 @@
+//! `cargo xtask bench`: figures against targets.
+
+mod hooks;
+mod starts;
+mod table;
+
+use anyhow::Result;
+
+/// What to measure.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Bench {
+    /// What a hook adds to a driver call.
+    Hooks(hooks::Args),
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When something cannot be built or measured. A missed target is shown, and is no error.
+pub fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Hooks(args) => hooks::run(args),
+    }
+}
