@@ -8,7 +8,9 @@
 mod ctx;
 mod device;
 mod entry;
+mod errors;
 mod executor;
 mod handles;
+mod proc_address;
 mod state;
 mod symbols;

@@ -26,7 +26,9 @@ pub(crate) fn uuid_text(prefix: &str, uuid: &[u8; 16]) -> String {
 
 /// The header's type for the same 16 bytes.
 pub(crate) fn cu_uuid(uuid: &[u8; 16]) -> CUuuid {
-    CUuuid { bytes: uuid.map(|byte| byte.cast_signed()) }
+    CUuuid {
+        bytes: uuid.map(|byte| byte.cast_signed()),
+    }
 }
 
 /// Which candidates a process sees, in its own order. `list` is the variable's value, if it is set.
@@ -52,7 +54,9 @@ pub(crate) fn visible(candidates: &[Candidate], list: Option<&str>) -> Vec<usize
 fn chosen(candidates: &[Candidate], list: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for entry in list.split(',') {
-        let Some(device) = resolve(candidates, entry.trim()) else { break };
+        let Some(device) = resolve(candidates, entry.trim()) else {
+            break;
+        };
         if found.contains(&device) {
             // Naming a device twice leaves the process with none at all.
             return Vec::new();
@@ -64,24 +68,30 @@ fn chosen(candidates: &[Candidate], list: &str) -> Vec<usize> {
 
 fn resolve(candidates: &[Candidate], entry: &str) -> Option<usize> {
     if entry.starts_with("GPU-") || entry.starts_with("MIG-") {
-        let mut matches = candidates
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| c.name.get(..entry.len()).is_some_and(|n| n.eq_ignore_ascii_case(entry)));
+        let mut matches = candidates.iter().enumerate().filter(|(_, c)| {
+            c.name
+                .get(..entry.len())
+                .is_some_and(|n| n.eq_ignore_ascii_case(entry))
+        });
         let (device, _) = matches.next()?;
         // A beginning that fits two devices names neither.
         return matches.next().is_none().then_some(device);
     }
     let index = leading_number(entry)?;
     // Indices count whole GPUs only.
-    let mut whole = candidates.iter().enumerate().filter(|(_, c)| c.parent.is_none());
+    let mut whole = candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.parent.is_none());
     whole.nth(index).map(|(device, _)| device)
 }
 
 /// The number that the text begins with, as C's `strtoul` reads it: `2gpu` is 2.
 fn leading_number(text: &str) -> Option<usize> {
     let text = text.strip_prefix('+').unwrap_or(text);
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     text.get(..digits)?.parse().ok()
 }
 
@@ -90,7 +100,13 @@ mod tests {
     use super::*;
 
     fn gpus(names: &[&str]) -> Vec<Candidate> {
-        names.iter().map(|n| Candidate { name: (*n).to_owned(), parent: None }).collect()
+        names
+            .iter()
+            .map(|n| Candidate {
+                name: (*n).to_owned(),
+                parent: None,
+            })
+            .collect()
     }
 
     fn three() -> Vec<Candidate> {
@@ -135,18 +151,32 @@ mod tests {
     fn one_mig_device_at_most() {
         let mut devices = gpus(&["GPU-aa", "GPU-bb"]);
         for name in ["MIG-11", "MIG-12"] {
-            devices.push(Candidate { name: name.to_owned(), parent: Some(0) });
+            devices.push(Candidate {
+                name: name.to_owned(),
+                parent: Some(0),
+            });
         }
         assert_eq!(visible(&devices, Some("MIG-12")), [3]);
         assert_eq!(visible(&devices, Some("MIG-11,MIG-12")), [2]);
-        assert_eq!(visible(&devices, None), [2], "no whole GPU beside an instance");
-        assert_eq!(visible(&devices, Some("0")), [2], "a GPU in MIG mode means an instance");
+        assert_eq!(
+            visible(&devices, None),
+            [2],
+            "no whole GPU beside an instance"
+        );
+        assert_eq!(
+            visible(&devices, Some("0")),
+            [2],
+            "a GPU in MIG mode means an instance"
+        );
         assert_eq!(visible(&devices, Some("1")), [1]);
     }
 
     #[test]
     fn uuids_are_written_as_nvidia_does() {
         let uuid: [u8; 16] = std::array::from_fn(|i| u8::try_from(i).unwrap());
-        assert_eq!(uuid_text("GPU-", &uuid), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(
+            uuid_text("GPU-", &uuid),
+            "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+        );
     }
 }
