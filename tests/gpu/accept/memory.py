@@ -3,10 +3,10 @@ import os
 import struct
 import sys
 import time
-from ctypes import byref, c_char_p, c_uint64
+from ctypes import byref, c_uint64
 
 import cuda
-from lab import GIB, MIB, SIMULATED, Worker, bare, limited, main, new_group, once, part, record, say
+from lab import GIB, MIB, Worker, bare, limited, main, new_group, once, part, record, say
 
 QUOTA, BLOCK = GIB, 256 * MIB
 DEVICE_PINNED = struct.pack("iiii", 1, 0, 1, 0)  # type pinned, no handle type, location: device 0
