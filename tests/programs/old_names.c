@@ -5,7 +5,8 @@
 int main(void) {
     printf("cuMemAllocAsync by look-up: %s\n", dlsym(cu_driver(), "cuMemAllocAsync") ? "there" : "absent");
     printf("cuGetProcAddress_v2 by look-up: %s\n", dlsym(cu_driver(), "cuGetProcAddress_v2") ? "there" : "absent");
-    printf("cuIpcOpenMemHandle_v2 is linked: %s\n", (void *)cuIpcOpenMemHandle_v2 ? "yes" : "no");
+    CUresult (*volatile linked)(CUdeviceptr *, void *, unsigned) = cuIpcOpenMemHandle_v2;
+    printf("cuIpcOpenMemHandle_v2 is linked: %s\n", linked ? "yes" : "no");
     OK(cuInit(0));
     CUcontext context;
     CUdeviceptr pointer;
