@@ -8,5 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 tests/replay/fetch-driver.sh target/real-driver
+# Every answer of cuGetProcAddress that cuda-headers claims, recorded by a client or not.
+for library in target/real-driver/*/libcuda.so.1; do
+    cargo xtask coverage --driver "$library"
+done
 [ ! -e target/dist/lib/libquota_shim.so ] || export GPU_QUOTA_DIST="${GPU_QUOTA_DIST:-$PWD/target/dist}"
 GPU_QUOTA_TEST_REAL=required cargo test --package quota-tests --test replay -- --nocapture --test-threads=1
