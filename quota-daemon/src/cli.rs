@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::Stop;
-use crate::run;
+use crate::{doctor, run};
 
 /// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
 #[derive(Debug, Parser)]
@@ -22,6 +22,11 @@ pub struct Cli {
 enum Command {
     /// Run a program under a quota.
     Run(run::Args),
+    /// Examine whether and what a quota can enforce here.
+    Doctor(doctor::Args),
+    /// Print what a program sees of the driver (part of `doctor`).
+    #[command(hide = true)]
+    Probe,
 }
 
 impl Cli {
@@ -32,6 +37,8 @@ impl Cli {
     pub fn run(self) -> Result<(), Stop> {
         match self.command {
             Command::Run(args) => run::run(&args),
+            Command::Doctor(args) => doctor::run(&args),
+            Command::Probe => Ok(doctor::probe::run()?),
         }
     }
 }

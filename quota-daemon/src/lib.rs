@@ -3,6 +3,8 @@
 //! The binary `quota-daemon` is this library behind a command line; every command is a module.
 
 pub mod cli;
+pub mod doctor;
+pub mod environment;
 pub mod exit;
 pub mod run;
 pub mod shim;

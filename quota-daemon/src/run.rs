@@ -13,6 +13,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::environment::Environment;
 use crate::exit::Stop;
 use crate::shim;
 
@@ -48,6 +49,18 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
+impl Args {
+    /// The variables that the flags stand for.
+    fn variables(&self) -> [(&'static str, Option<&str>); 4] {
+        [
+            ("GPU_QUOTA_MEMORY", self.memory.as_deref()),
+            ("GPU_QUOTA_COMPUTE", self.compute.as_deref()),
+            ("GPU_QUOTA_CONTEXT", self.context.as_deref()),
+            ("CUDA_VISIBLE_DEVICES", self.device.as_deref()),
+        ]
+    }
+}
+
 /// Becomes the program; returns only when that fails.
 ///
 /// # Errors
@@ -71,13 +84,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
             preload(&shim, std::env::var_os("LD_PRELOAD").as_deref()),
         )
         .env("GPU_QUOTA_GROUP", group);
-    let variables = [
-        ("GPU_QUOTA_MEMORY", &args.memory),
-        ("GPU_QUOTA_COMPUTE", &args.compute),
-        ("GPU_QUOTA_CONTEXT", &args.context),
-        ("CUDA_VISIBLE_DEVICES", &args.device),
-    ];
-    for (variable, value) in variables {
+    for (variable, value) in args.variables() {
         if let Some(value) = value {
             command.env(variable, value);
         }
@@ -87,7 +94,13 @@ pub fn run(args: &Args) -> Result<(), Stop> {
 
 /// Refuses at once what the library would refuse at the program's `cuInit`, in the same words.
 fn check(args: &Args) -> Result<(), Stop> {
-    if args.memory.is_none() && args.compute.is_none() {
+    let mut environment = Environment::current();
+    for (variable, value) in args.variables() {
+        environment.set(variable, value);
+    }
+    environment.set("GPU_QUOTA_GROUP", args.group.as_deref());
+    let settings = environment.settings().map_err(|refusal| Stop::Usage(refusal.to_string()))?;
+    if settings.memory.is_empty() && settings.compute.is_empty() {
         return Err(Stop::Usage(
             "nothing to enforce: give --memory 4GiB, --compute 30%, or both".into(),
         ));

@@ -1,0 +1,56 @@
+//! `quota-daemon doctor`: what works here, what does not, and what to do about it.
+//!
+//! Everything is tried rather than guessed: the library is really preloaded into a program of this system, the driver is
+//! really initialised, each in a child process, so that neither can harm this one. No context is made on any GPU.
+
+mod child;
+mod daemon;
+mod driver;
+mod finding;
+mod library;
+pub mod probe;
+mod report;
+mod settings;
+mod shared;
+
+use std::path::PathBuf;
+
+use crate::exit::Stop;
+use crate::shim;
+use finding::Findings;
+
+/// What to examine.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// The library to preload.
+    #[arg(long, value_name = "PATH", env = shim::VARIABLE)]
+    shim: Option<PathBuf>,
+}
+
+/// Examines everything and prints what was found.
+///
+/// # Errors
+/// [`Stop::Failed`] when something keeps a quota from being enforced here, [`Stop::Unreachable`]
+/// when a daemon is asked for and does not answer.
+pub fn run(args: &Args) -> Result<(), Stop> {
+    let mut findings = Findings::default();
+    let shim = library::examine(args.shim.as_deref(), &mut findings);
+    settings::examine(&mut findings);
+    driver::examine(shim.as_deref(), &mut findings);
+    shared::examine(&mut findings);
+    let reachable = daemon::examine(&mut findings);
+    if args.json {
+        report::json(&findings)?;
+    } else {
+        report::text(&findings)?;
+    }
+    match (reachable, findings.failed()) {
+        (daemon::Daemon::Unreachable, _) => Err(Stop::Unreachable(String::new())),
+        (_, true) => Err(Stop::Failed),
+        (_, false) => Ok(()),
+    }
+}
