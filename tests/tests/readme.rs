@@ -1,0 +1,33 @@
+//! The table in `README.md` names tests that exist.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a step that fails must fail its test, where it stands"
+)]
+
+use quota_tests::workspace;
+
+#[test]
+fn every_test_named_in_the_table_exists() {
+    let dir = workspace().join("tests");
+    let readme = std::fs::read_to_string(dir.join("README.md")).unwrap();
+    let mut named = 0;
+    for row in readme
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains("::"))
+    {
+        for name in row.split('`').skip(1).step_by(2) {
+            let (file, test) = name.split_once("::").unwrap();
+            let source = std::fs::read_to_string(dir.join(format!("tests/{file}.rs"))).unwrap();
+            let declared = source.split(&format!("fn {test}()")).next().unwrap();
+            assert!(declared.len() < source.len(), "no test {name}");
+            assert!(
+                declared.trim_end().ends_with("#[test]"),
+                "{name} is not a test"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 50, "only {named} tests are named");
+}
