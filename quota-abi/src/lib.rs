@@ -5,7 +5,21 @@
 #[cfg(not(loom))]
 pub mod bucket;
 #[cfg(not(loom))]
+pub mod devices;
+#[cfg(not(loom))]
+pub mod group;
+#[cfg(not(loom))]
 pub mod layout;
+pub mod ledger;
+#[cfg(not(loom))]
+pub mod life;
 #[cfg(not(loom))]
 pub mod map;
+#[cfg(not(loom))]
+pub mod region;
+#[cfg(not(loom))]
+pub mod settings;
+#[cfg(not(loom))]
+pub mod slots;
+pub mod spelling;
 pub mod sync;

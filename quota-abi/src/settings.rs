@@ -1,0 +1,397 @@
+//! The variables of a quota: what they say for each device, or why they are refused.
+
+use core::fmt;
+
+use crate::spelling::{self, Ppm, Wrong};
+
+/// What a context is charged where nobody says otherwise.
+pub const CONTEXT_DEFAULT: u64 = 400 << 20;
+/// Aliases are read for devices below this number.
+const ALIASES: u32 = 32;
+
+/// Everything that the variables say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of device memory.
+    pub memory: PerDevice<u64>,
+    /// Share of GPU time.
+    pub compute: PerDevice<Ppm>,
+    /// Name of the group that shares the quota.
+    pub group: Option<String>,
+    /// What each process's context on a device is charged; `None` if not said.
+    pub context: Option<u64>,
+    /// The daemon's socket.
+    pub socket: Option<String>,
+    /// What is reported.
+    pub log: Log,
+    /// Where it is reported; stderr if not said.
+    pub log_file: Option<String>,
+}
+
+impl Settings {
+    /// Whether anything asks for this process to be limited or counted.
+    #[must_use]
+    pub fn limits(&self) -> bool {
+        !self.memory.is_empty()
+            || !self.compute.is_empty()
+            || self.group.is_some()
+            || self.socket.is_some()
+    }
+}
+
+/// One value for every device, or one each for some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PerDevice<T> {
+    rows: Vec<(Device, Option<T>)>,
+}
+
+/// How a value names the device it is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Every device that has no value of its own.
+    Every,
+    /// The number under which CUDA shows the device to the program.
+    Number(u32),
+    /// The device's UUID.
+    Uuid([u8; 16]),
+}
+
+impl<T> Default for PerDevice<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new() }
+    }
+}
+
+impl<T: Copy> PerDevice<T> {
+    /// Whether nothing was said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The limit of one device: what its UUID was given, else its number, else every device; `None` is no limit.
+    #[must_use]
+    pub fn of(&self, number: Option<u32>, uuid: &[u8; 16]) -> Option<T> {
+        let find = |wanted: Device| self.rows.iter().find(|(device, _)| *device == wanted);
+        find(Device::Uuid(*uuid))
+            .or_else(|| number.and_then(|number| find(Device::Number(number))))
+            .or_else(|| find(Device::Every))
+            .and_then(|(_, value)| *value)
+    }
+
+    /// Whether a device's number matters.
+    #[must_use]
+    pub fn by_number(&self) -> bool {
+        self.rows
+            .iter()
+            .any(|(device, _)| matches!(device, Device::Number(_)))
+    }
+
+    /// One value, or `0=VALUE,GPU-<uuid>=VALUE`.
+    pub fn parse(
+        text: &str,
+        value: impl Fn(&str) -> Result<Option<T>, Wrong>,
+    ) -> Result<Self, Wrong> {
+        let mut limits = Self::default();
+        if !text.contains('=') {
+            if text.contains(',') {
+                return Err(Wrong::List);
+            }
+            limits.add(Device::Every, value(text)?)?;
+            return Ok(limits);
+        }
+        for item in text.split(',') {
+            let (device, item) = item.split_once('=').ok_or(Wrong::List)?;
+            limits.add(Device::parse(device)?, value(item)?)?;
+        }
+        Ok(limits)
+    }
+
+    fn add(&mut self, device: Device, value: Option<T>) -> Result<(), Wrong> {
+        if self.rows.iter().any(|(other, _)| *other == device) {
+            return Err(Wrong::Twice);
+        }
+        self.rows.push((device, value));
+        Ok(())
+    }
+}
+
+impl Device {
+    fn parse(text: &str) -> Result<Self, Wrong> {
+        if !text.is_empty() && text.len() < 4 && text.bytes().all(|digit| digit.is_ascii_digit()) {
+            return text.parse().map(Self::Number).map_err(|_| Wrong::Device);
+        }
+        spelling::uuid(text).map(Self::Uuid)
+    }
+}
+
+/// What is reported: everything up to this.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Log {
+    /// Nothing at all.
+    Off,
+    /// Only what stops the program.
+    #[default]
+    Error,
+    /// Attachments and refusals too.
+    Info,
+    /// Whatever helps to find out why.
+    Debug,
+}
+
+/// A variable that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The variable.
+    pub variable: String,
+    /// What it says.
+    pub value: String,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+    /// What it could say.
+    pub example: &'static str,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            variable,
+            value,
+            wrong,
+            example,
+        } = self;
+        write!(
+            f,
+            "{variable}={value:?} {wrong}; write for example {variable}={example}"
+        )
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Reads the settings; `variable` gives the bytes of a variable, if it is set.
+pub fn read<'a>(variable: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Settings, Refusal> {
+    let reader = Reader { variable };
+    Ok(Settings {
+        memory: reader.limits("GPU_QUOTA_MEMORY", "4GiB", spelling::size, &MEMORY)?,
+        compute: reader.limits("GPU_QUOTA_COMPUTE", "30%", spelling::share, &COMPUTE)?,
+        group: reader.read("GPU_QUOTA_GROUP", "team-a", text)?,
+        context: reader.read("GPU_QUOTA_CONTEXT", "400MiB", spelling::size_or_zero)?,
+        socket: reader.read("GPU_QUOTA_SOCKET", "/run/gpu-quota/quota.sock", text)?,
+        log: reader
+            .read("GPU_QUOTA_LOG", "error", log)?
+            .unwrap_or_default(),
+        log_file: reader.read("GPU_QUOTA_LOG_FILE", "/tmp/gpu-quota.log", text)?,
+    })
+}
+
+/// A variable that other shims read, plain and with a device's number behind it.
+struct Alias<T> {
+    name: &'static str,
+    example: &'static str,
+    value: fn(&str) -> Result<Option<T>, Wrong>,
+}
+
+const MEMORY: Alias<u64> = Alias {
+    name: "CUDA_DEVICE_MEMORY_LIMIT",
+    example: "4096m",
+    value: spelling::alias_size,
+};
+
+const COMPUTE: Alias<Ppm> = Alias {
+    name: "CUDA_DEVICE_SM_LIMIT",
+    example: "30",
+    value: spelling::alias_share,
+};
+
+struct Reader<F> {
+    variable: F,
+}
+
+impl<'a, F: Fn(&str) -> Option<&'a [u8]>> Reader<F> {
+    fn read<T>(
+        &self,
+        name: &str,
+        example: &'static str,
+        parse: impl Fn(&str) -> Result<T, Wrong>,
+    ) -> Result<Option<T>, Refusal> {
+        let Some(bytes) = (self.variable)(name) else {
+            return Ok(None);
+        };
+        let parsed = match core::str::from_utf8(bytes) {
+            Ok(text) => parse(text),
+            Err(_) => Err(Wrong::Text),
+        };
+        parsed.map(Some).map_err(|wrong| Refusal {
+            variable: name.to_owned(),
+            value: String::from_utf8_lossy(bytes).into_owned(),
+            wrong,
+            example,
+        })
+    }
+
+    /// Our variable; where it is not set, its aliases.
+    fn limits<T: Copy>(
+        &self,
+        name: &str,
+        example: &'static str,
+        value: fn(&str) -> Result<Option<T>, Wrong>,
+        alias: &Alias<T>,
+    ) -> Result<PerDevice<T>, Refusal> {
+        let parse = |text: &str| PerDevice::parse(text, value);
+        if let Some(limits) = self.read(name, example, parse)? {
+            return Ok(limits);
+        }
+        let mut limits = PerDevice::default();
+        if let Some(value) = self.read(alias.name, alias.example, alias.value)? {
+            limits.rows.push((Device::Every, value));
+        }
+        for number in 0..ALIASES {
+            let name = format!("{}_{number}", alias.name);
+            if let Some(value) = self.read(&name, alias.example, alias.value)? {
+                limits.rows.push((Device::Number(number), value));
+            }
+        }
+        Ok(limits)
+    }
+}
+
+fn text(text: &str) -> Result<String, Wrong> {
+    if text.is_empty() {
+        return Err(Wrong::Empty);
+    }
+    Ok(text.to_owned())
+}
+
+fn log(text: &str) -> Result<Log, Wrong> {
+    Ok(match text {
+        "off" => Log::Off,
+        "error" => Log::Error,
+        "info" => Log::Info,
+        "debug" => Log::Debug,
+        "" => return Err(Wrong::Empty),
+        _ => return Err(Wrong::Word),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "GPU-00000000-0000-0000-0000-0000000000ff";
+    const LAST: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255];
+
+    fn given(variables: &[(&str, &'static str)]) -> Result<Settings, Refusal> {
+        read(|name| {
+            variables
+                .iter()
+                .find(|(variable, _)| *variable == name)
+                .map(|(_, value)| value.as_bytes())
+        })
+    }
+
+    #[test]
+    fn nothing_said_is_no_limit() {
+        let settings = given(&[]).unwrap();
+        assert_eq!(settings, Settings::default());
+        assert!(!settings.limits());
+        assert_eq!(settings.memory.of(Some(0), &LAST), None);
+        assert!(!given(&[("GPU_QUOTA_LOG", "debug")]).unwrap().limits());
+    }
+
+    #[test]
+    fn one_value_is_for_every_device() {
+        let settings =
+            given(&[("GPU_QUOTA_MEMORY", "1GiB"), ("GPU_QUOTA_COMPUTE", "30%")]).unwrap();
+        assert!(settings.limits());
+        for number in [None, Some(0), Some(7)] {
+            assert_eq!(settings.memory.of(number, &LAST), Some(1 << 30));
+            assert_eq!(settings.compute.of(number, &LAST), Some(300_000));
+        }
+    }
+
+    #[test]
+    fn a_uuid_outranks_a_number() {
+        let list = format!("0=4GiB,{UUID}=8GiB,2=none");
+        let limits = PerDevice::parse(&list, spelling::size).unwrap();
+        assert_eq!(limits.of(Some(0), &[0; 16]), Some(4 << 30));
+        assert_eq!(limits.of(Some(0), &LAST), Some(8 << 30));
+        assert_eq!(limits.of(Some(1), &[0; 16]), None);
+        assert_eq!(limits.of(Some(2), &[0; 16]), None);
+        assert_eq!(limits.of(None, &[0; 16]), None);
+    }
+
+    #[test]
+    fn bad_lists_are_refused() {
+        for (text, wrong) in [
+            ("4GiB,8GiB", Wrong::List),
+            ("0=4GiB,8GiB", Wrong::List),
+            ("0=4GiB,", Wrong::List),
+            ("=4GiB", Wrong::Device),
+            ("x=4GiB", Wrong::Device),
+            ("-1=4GiB", Wrong::Device),
+            ("0=4GiB,0=8GiB", Wrong::Twice),
+            ("0=", Wrong::Empty),
+            ("0=0", Wrong::Zero),
+            ("GPU-1=4GiB", Wrong::Device),
+        ] {
+            assert_eq!(
+                PerDevice::parse(text, spelling::size).unwrap_err(),
+                wrong,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn aliases_stand_in_where_ours_are_not_set() {
+        let aliases = [
+            ("CUDA_DEVICE_MEMORY_LIMIT", "3000m"),
+            ("CUDA_DEVICE_MEMORY_LIMIT_1", "2g"),
+            ("CUDA_DEVICE_MEMORY_LIMIT_2", "0"),
+            ("CUDA_DEVICE_SM_LIMIT_0", "50"),
+        ];
+        let settings = given(&aliases).unwrap();
+        assert_eq!(settings.memory.of(Some(0), &LAST), Some(3000 << 20));
+        assert_eq!(settings.memory.of(Some(1), &LAST), Some(2 << 30));
+        assert_eq!(settings.memory.of(Some(2), &LAST), None);
+        assert_eq!(settings.compute.of(Some(0), &LAST), Some(500_000));
+        assert_eq!(settings.compute.of(Some(1), &LAST), None);
+
+        let mut both = aliases.to_vec();
+        both.push(("GPU_QUOTA_MEMORY", "1GiB"));
+        let settings = given(&both).unwrap();
+        assert_eq!(settings.memory.of(Some(1), &LAST), Some(1 << 30));
+    }
+
+    #[test]
+    fn every_refusal_names_the_variable_and_a_good_example() {
+        for (variable, value) in [
+            ("GPU_QUOTA_MEMORY", ""),
+            ("GPU_QUOTA_MEMORY", "0"),
+            ("GPU_QUOTA_MEMORY", "-1GiB"),
+            ("GPU_QUOTA_MEMORY", "4gb"),
+            ("GPU_QUOTA_COMPUTE", "101%"),
+            ("GPU_QUOTA_COMPUTE", ""),
+            ("GPU_QUOTA_GROUP", ""),
+            ("GPU_QUOTA_CONTEXT", "much"),
+            ("GPU_QUOTA_SOCKET", ""),
+            ("GPU_QUOTA_LOG", "loud"),
+            ("GPU_QUOTA_LOG_FILE", ""),
+            ("CUDA_DEVICE_MEMORY_LIMIT", "1.5g"),
+            ("CUDA_DEVICE_MEMORY_LIMIT_3", "x"),
+            ("CUDA_DEVICE_SM_LIMIT", "101"),
+            ("CUDA_DEVICE_SM_LIMIT_0", "30%"),
+        ] {
+            let refusal = given(&[(variable, value)]).unwrap_err();
+            let line = refusal.to_string();
+            assert!(
+                line.starts_with(&format!("{variable}={value:?} ")),
+                "{line}"
+            );
+            let good = line.rsplit_once('=').unwrap().1.to_owned();
+            let good: &'static str = good.leak();
+            assert!(given(&[(variable, good)]).is_ok(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! One slot for each process of a group. The owner's identity in one word is the lock: claimed by one compare-and-swap, and
+//! whoever finds its owner dead takes it by another.
+
+use crate::layout::{DEVICES, Region, SLOTS, SlotRow};
+use crate::life::{Identity, Life, life};
+use crate::sync::Ordering;
+
+/// An owner in one word: pid (22 bits, the kernel's maximum), state (2), hashed pid namespace (16), start time (24).
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct Owner(u64);
+
+const PID_BITS: u32 = 22;
+const STATE_SHIFT: u32 = 22;
+const NAMESPACE_SHIFT: u32 = 24;
+const START_SHIFT: u32 = 40;
+const START_MASK: u64 = (1 << 24) - 1;
+
+/// What an owner does with its slot.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Counts in it.
+    Live,
+    /// Zeroes what a dead owner left.
+    Reaping,
+}
+
+impl Owner {
+    fn new(identity: &Identity, state: State) -> Self {
+        let state: u64 = match state {
+            State::Live => 1,
+            State::Reaping => 2,
+        };
+        Self(
+            u64::from(identity.pid) & ((1 << PID_BITS) - 1)
+                | state << STATE_SHIFT
+                | hashed(identity.namespace) << NAMESPACE_SHIFT
+                | (identity.start & START_MASK) << START_SHIFT,
+        )
+    }
+
+    /// The pid in the owner's own namespace.
+    #[must_use]
+    pub fn pid(self) -> u32 {
+        u32::try_from(self.0 & ((1 << PID_BITS) - 1)).unwrap_or(0)
+    }
+
+    fn start(self) -> u64 {
+        self.0 >> START_SHIFT
+    }
+
+    fn namespace(self) -> u64 {
+        self.0 >> NAMESPACE_SHIFT & 0xffff
+    }
+}
+
+/// 16 bits of a namespace's inode.
+fn hashed(inode: u64) -> u64 {
+    inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
+}
+
+/// Claims a slot for this process; `None` when all are taken by the living.
+pub fn claim(region: &Region, me: &Identity) -> Option<usize> {
+    reap(region, me);
+    let mine = Owner::new(me, State::Live);
+    for (index, slot) in region.slots.iter().enumerate() {
+        let free = slot
+            .owner
+            .compare_exchange(0, mine.0, Ordering::AcqRel, Ordering::Relaxed);
+        if free.is_ok() {
+            slot.namespace.store(me.namespace, Ordering::Relaxed);
+            let count = u64::try_from(index + 1).unwrap_or(0);
+            region.header.high_water.fetch_max(count, Ordering::AcqRel);
+            return Some(index);
+        }
+    }
+    None
+}
+
+/// Frees the slots of dead processes. `true` if there were any.
+pub fn reap(region: &Region, me: &Identity) -> bool {
+    let mut any = false;
+    let count = region.header.high_water.load(Ordering::Acquire);
+    let count = usize::try_from(count).unwrap_or(SLOTS).min(SLOTS);
+    for (index, slot) in region.slots.iter().enumerate().take(count) {
+        let owner = slot.owner.load(Ordering::Acquire);
+        if owner != 0 && is_dead(slot, Owner(owner), me) {
+            any |= reap_one(region, index, slot, owner, me);
+        }
+    }
+    any
+}
+
+/// The owners of slots in use.
+pub fn owners(region: &Region) -> impl Iterator<Item = (usize, Owner)> {
+    region.slots.iter().enumerate().filter_map(|(index, slot)| {
+        match slot.owner.load(Ordering::Acquire) {
+            0 => None,
+            owner => Some((index, Owner(owner))),
+        }
+    })
+}
+
+fn is_dead(slot: &SlotRow, owner: Owner, me: &Identity) -> bool {
+    let full = slot.namespace.load(Ordering::Relaxed);
+    let same_namespace = owner.namespace() == hashed(me.namespace)
+        && me.namespace != 0
+        && (full == 0 || full == me.namespace);
+    same_namespace && life(owner.pid(), owner.start(), START_MASK) == Life::Dead
+}
+
+/// Takes a dead owner's slot, zeroes its words, frees it. One who dies here is a dead owner like any other.
+fn reap_one(region: &Region, index: usize, slot: &SlotRow, dead: u64, me: &Identity) -> bool {
+    let mine = Owner::new(me, State::Reaping).0;
+    let taken = slot
+        .owner
+        .compare_exchange(dead, mine, Ordering::AcqRel, Ordering::Relaxed);
+    if taken.is_err() {
+        return false;
+    }
+    for device in 0..DEVICES {
+        for words in [&region.held, &region.asking] {
+            if let Some(word) = words.get(device).and_then(|words| words.get(index)) {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+    slot.namespace.store(0, Ordering::Relaxed);
+    // SYNC POINT with `claim`: who finds the slot free finds its words zero.
+    slot.owner.store(0, Ordering::Release);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::Mapped;
+
+    fn ended() -> Identity {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id();
+        child.wait().unwrap();
+        Identity {
+            pid,
+            start: 1,
+            namespace: Identity::own().namespace,
+        }
+    }
+
+    #[test]
+    fn a_dead_process_is_reaped_and_its_words_zeroed() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let theirs = claim(&region, &ended()).unwrap();
+        region.held[3][theirs].store(7, Ordering::Relaxed);
+        region.asking[3][theirs].store(9, Ordering::Relaxed);
+        assert!(reap(&region, &me));
+        assert!(!reap(&region, &me));
+        assert_eq!(region.held[3][theirs].load(Ordering::Relaxed), 0);
+        assert_eq!(region.asking[3][theirs].load(Ordering::Relaxed), 0);
+        assert_eq!(claim(&region, &me), Some(theirs));
+    }
+
+    #[test]
+    fn the_living_and_strangers_stay() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let mine = claim(&region, &me).unwrap();
+        let stranger = Identity {
+            namespace: 1,
+            ..ended()
+        };
+        let theirs = claim(&region, &stranger).unwrap();
+        assert_ne!(mine, theirs);
+        assert!(!reap(&region, &me));
+        assert_eq!(owners(&region).count(), 2);
+    }
+
+    #[test]
+    fn a_reaper_that_died_is_reaped() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let slot = claim(&region, &me).unwrap();
+        let dead = Owner::new(&ended(), State::Reaping);
+        region.slots[slot].owner.store(dead.0, Ordering::Relaxed);
+        region.held[0][slot].store(5, Ordering::Relaxed);
+        assert!(reap(&region, &me));
+        assert_eq!(region.held[0][slot].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn slots_run_out() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        for slot in 0..SLOTS {
+            assert_eq!(claim(&region, &me), Some(slot));
+        }
+        assert_eq!(claim(&region, &me), None);
+    }
+}
