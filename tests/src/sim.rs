@@ -1,7 +1,11 @@
 //! One simulation per test, under a name of its own, gone from `/dev/shm` when the test ends.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use quota_abi::group::Group;
 
 use crate::account::Account;
 use crate::client::Client;
@@ -12,6 +16,7 @@ use crate::program::program;
 pub struct Sim {
     name: String,
     env: Vec<(String, String)>,
+    groups: Mutex<BTreeSet<String>>,
 }
 
 impl Default for Sim {
@@ -30,6 +35,7 @@ impl Sim {
         Self {
             name,
             env: Vec::new(),
+            groups: Mutex::default(),
         }
     }
 
@@ -49,7 +55,9 @@ impl Sim {
     /// A group name that belongs to this simulation and is cleaned up with it.
     #[must_use]
     pub fn group(&self, suffix: &str) -> String {
-        format!("{}-{suffix}", self.name)
+        let group = format!("{}-{suffix}", self.name);
+        self.groups.lock().unwrap().insert(group.clone());
+        group
     }
 
     /// A program of `programs/` as a client of this simulation, with the shim preloaded.
@@ -85,5 +93,9 @@ impl Drop for Sim {
         let uid = unsafe { libc::geteuid() };
         let simulation = PathBuf::from(format!("/dev/shm/gpu-sim.{uid}.{}", self.name));
         drop(std::fs::remove_file(simulation));
+        for group in self.groups.lock().unwrap().iter() {
+            let region = Group::named(group).path();
+            drop(std::fs::remove_file(region.to_str().unwrap()));
+        }
     }
 }
