@@ -74,6 +74,7 @@ class Worker:
     def answer(self):
         for line in self.process.stdout:
             if line.startswith("{"):
+                note_regions(self.pid)
                 return json.loads(line)
         self.process.wait()
         raise RuntimeError(f"worker ended with {self.process.returncode}: {tail(self.process.stderr.read())}")
@@ -91,6 +92,13 @@ class Worker:
 
     def __exit__(self, *_):
         self.end()
+
+
+def note_regions(pid):
+    """Notes the shared regions that a process has mapped, so that they are removed after the last check."""
+    with contextlib.suppress(OSError, KeyError):
+        with open(f"/proc/{pid}/maps") as maps, open(os.environ["ACCEPT_REGIONS"], "a") as notes:
+            notes.writelines(f"{path}\n" for path in {line.split()[-1] for line in maps if "/dev/shm/gpu-quota." in line})
 
 
 def once(env, script, *args):

@@ -54,7 +54,20 @@ def main(arguments):
         if why:
             print(f"accept: {why}; nothing was checked")
             return 1 if simulate else 0
-        return run(env, [p for p in PLAN if (p[2] or not simulate) and (not words or any(w in p[0] for w in words))], simulate)
+        env["ACCEPT_REGIONS"] = f"{folder}/regions"
+        plan = [p for p in PLAN if (p[2] or not simulate) and (not words or any(w in p[0] for w in words))]
+        try:
+            return run(env, plan, simulate)
+        finally:
+            remove_regions(env["ACCEPT_REGIONS"])
+
+
+def remove_regions(notes):
+    """The groups of the checks are theirs alone, so nothing else uses what their processes had mapped."""
+    with contextlib.suppress(OSError), open(notes) as paths:
+        for path in {line.strip() for line in paths}:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def environment(simulate, folder):
