@@ -7,6 +7,7 @@ mod child;
 mod daemon;
 mod driver;
 mod finding;
+mod group;
 mod library;
 pub mod probe;
 mod report;
@@ -39,9 +40,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Stop> {
     let mut findings = Findings::default();
     let shim = library::examine(args.shim.as_deref(), &mut findings);
-    settings::examine(&mut findings);
+    let settings = settings::examine(&mut findings);
     driver::examine(shim.as_deref(), &mut findings);
     shared::examine(&mut findings);
+    if let Some(settings) = &settings {
+        group::examine(settings, &mut findings);
+    }
     let reachable = daemon::examine(&mut findings);
     if args.json {
         report::json(&findings)?;

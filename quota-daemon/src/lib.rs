@@ -8,3 +8,4 @@ pub mod environment;
 pub mod exit;
 pub mod run;
 pub mod shim;
+pub mod sweep;

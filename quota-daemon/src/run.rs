@@ -16,6 +16,7 @@ use anyhow::Context;
 use crate::environment::Environment;
 use crate::exit::Stop;
 use crate::shim;
+use crate::sweep::sweep;
 
 /// The quota and the program.
 #[derive(Debug, clap::Args)]
@@ -72,6 +73,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         Some(group) => group.clone(),
         None => random_group()?,
     };
+    sweep(Path::new("/dev/shm"));
     let (name, rest) = args
         .program
         .split_first()
@@ -99,7 +101,9 @@ fn check(args: &Args) -> Result<(), Stop> {
         environment.set(variable, value);
     }
     environment.set("GPU_QUOTA_GROUP", args.group.as_deref());
-    let settings = environment.settings().map_err(|refusal| Stop::Usage(refusal.to_string()))?;
+    let settings = environment
+        .settings()
+        .map_err(|refusal| Stop::Usage(refusal.to_string()))?;
     if settings.memory.is_empty() && settings.compute.is_empty() {
         return Err(Stop::Usage(
             "nothing to enforce: give --memory 4GiB, --compute 30%, or both".into(),

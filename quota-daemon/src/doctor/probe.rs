@@ -153,7 +153,7 @@ fn text(buffer: &[u8]) -> String {
 }
 
 /// As `nvidia-smi -L` writes it.
-fn uuid_text(bytes: [u8; 16]) -> String {
+pub(super) fn uuid_text(bytes: [u8; 16]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range| hex.get(range).unwrap_or_default();
     format!(

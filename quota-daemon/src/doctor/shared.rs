@@ -10,12 +10,8 @@ use super::finding::Findings;
 /// Where regions lie.
 const FOLDER: &str = "/dev/shm";
 
+/// Examines whether a region can be made at all.
 pub(super) fn examine(findings: &mut Findings) {
-    folder(findings);
-}
-
-/// Whether a region can be made at all.
-fn folder(findings: &mut Findings) {
     let file = Path::new(FOLDER).join(format!("gpu-quota.doctor.{}", std::process::id()));
     let made = OpenOptions::new()
         .create_new(true)
