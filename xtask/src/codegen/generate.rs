@@ -20,7 +20,7 @@ pub(super) fn run(root: &Path, check: bool) -> Result<()> {
     let input = Input {
         wrapper: include_str!("driver.h"),
         include: vec![sources.include(CUDA)?, sources.include(PROFILER)?],
-        files: &[".*/cuda(|GL|EGL|VDPAU|Profiler)\\.h", "wrapper\\.h"],
+        files: &[".*/cuda(|GL|EGL|VDPAU|Profiler)\\.h", ".*wrapper\\.h"],
         types: &["PFN_cu.*"],
     };
     let mut header = tidy(bind(&sources, &input)?);

@@ -12,7 +12,7 @@ pub(super) fn generate(sources: &Sources) -> Result<Output> {
     let input = Input {
         wrapper: include_str!("nvml.h"),
         include: vec![sources.include(NVML)?],
-        files: &[".*/nvml\\.h", "wrapper\\.h"],
+        files: &[".*/nvml\\.h", ".*wrapper\\.h"],
         types: &[],
     };
     let header = tidy(bind(sources, &input)?);
