@@ -1,0 +1,106 @@
+//! Every example runs, and shows what it promises.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use quota_tests::{artefacts, workspace};
+
+/// Runs `command` to its end; one that hangs is ended and fails.
+fn run(command: &mut Command, patience: Duration) -> Output {
+    let child = command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        let begin = Instant::now();
+        while begin.elapsed() < patience {
+            match waiting.recv_timeout(Duration::from_millis(100)) {
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                _ => return false,
+            }
+        }
+        // SAFETY: signals the group that was just made for the child and what it started.
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
+        true
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(done);
+    assert!(!watchdog.join().unwrap(), "hung: {}", text(&output));
+    output
+}
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn standalone_gets_its_gibibyte_and_no_more() {
+    let mut command = Command::new(workspace().join("examples/standalone/run.sh"));
+    command
+        .arg("--sim")
+        .env("DIST", &artefacts().root)
+        .env("GPU_SIM_DEVICES", "4GiB");
+    let output = run(&mut command, Duration::from_secs(120));
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    let (bare, limited) = text.split_once("with 1 GiB:").unwrap();
+    assert!(bare.contains("shows 4096 MiB"), "{text}");
+    assert!(limited.contains("shows 1024 MiB"), "{text}");
+    assert!(
+        limited.contains("got 4 blocks of 256 MiB, then CUDA error 2"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_demo_holds_every_quota() {
+    let artefacts = artefacts();
+    if artefacts.release {
+        return; // the demo builds and runs the artefacts of this checkout
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "xtask",
+            "--",
+            "demo",
+            "--sim",
+            "--seconds",
+            "2",
+        ])
+        .current_dir(workspace())
+        // The outer cargo may hold the usual target directory.
+        .env(
+            "CARGO_TARGET_DIR",
+            workspace().join("target/dist-dev-build"),
+        )
+        .env_remove("RUSTFLAGS");
+    let output = run(&mut command, Duration::from_secs(300));
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    for said in [
+        "Summary (simulated GPU",
+        "tenant A, both at once",
+        "was refused every",
+    ] {
+        assert!(text.contains(said), "{said:?} is missing: {text}");
+    }
+    assert!(!text.contains("FAILS") && !text.contains('\x1b'), "{text}");
+}
