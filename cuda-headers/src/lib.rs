@@ -39,6 +39,7 @@ pub mod fns;
 pub mod nvml;
 
 pub mod classify;
+pub mod handles;
 pub mod proc_address;
 pub mod result;
 pub mod symbols;
