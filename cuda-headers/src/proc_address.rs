@@ -4,6 +4,7 @@
 //! driver libraries 535.261.03 (CUDA 12.2) and 550.163.01 (CUDA 12.4), for every base name, every version from 0 to
 //! 13999 and both kinds of stream: the same symbol and the same status everywhere. These libraries export exactly the
 //! symbols whose rows are no newer than they are, except `cuEventCreateFromEGLSync`, which only Tegra has.
+//! `cargo xtask coverage --driver libcuda.so.1` repeats the comparison.
 //!
 //! Seen there, and nowhere documented:
 //!
