@@ -1,20 +1,19 @@
 //! Link arguments of the preloaded library.
 
-use std::path::Path;
-use std::{env, fs, io};
+use std::path::PathBuf;
 
-fn main() -> io::Result<()> {
+fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libquota_shim.so");
     // Hooks stay bound in the program's tables: the code must never be unmapped by a dlclose.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    // A container without libgcc_s.so.1 could not start one process with a preloaded library that needs it. The standard
-    // library asks for `-lgcc_s`; a linker script of that name gives it the static unwinder instead.
-    let directory = env::var("OUT_DIR").unwrap_or_default();
-    fs::write(
-        Path::new(&directory).join("libgcc_s.so"),
-        "INPUT(-lgcc_eh)\n",
-    )?;
-    println!("cargo:rustc-cdylib-link-arg=-L{directory}");
+
+    // rustc asks the linker for libgcc_s, the unwinder, which a minimal container lacks, and a preloaded library that needs
+    // what is not there keeps every program from starting. Found first under that name, this file (a linker script)
+    // brings the compiler's static copy of the same code instead.
+    if let Some(folder) = std::env::var_os("OUT_DIR").map(PathBuf::from) {
+        std::fs::write(folder.join("libgcc_s.so"), "INPUT(-lgcc_eh -lgcc)\n")?;
+        println!("cargo:rustc-link-search=native={}", folder.display());
+    }
     Ok(())
 }

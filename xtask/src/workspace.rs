@@ -56,7 +56,11 @@ pub fn cargo(target_dir: &Path) -> Command {
 /// # Errors
 /// When the command cannot be started or does not succeed.
 pub fn run(command: &mut Command) -> Result<()> {
-    let shown = format!("{command:?}");
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let shown = words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ");
     let status = command
         .stdin(Stdio::null())
         .stdout(std::io::stderr())
