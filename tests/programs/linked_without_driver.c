@@ -1,16 +1,20 @@
-// A program that was linked with the driver's names, in a container without the driver library: the
-// names are left undefined here and found in the preloaded library.
-// link: -ldl -Wl,--unresolved-symbols=ignore-all
-// cflags: -fPIC
+// A component with undefined driver names, in a container without the driver library: the names are
+// found in the preloaded library, and a call must be answered.
+//
+//   linked_without_driver DRIVER_USER
+// link: -ldl
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdio.h>
 
-int cuInit(unsigned);
-int cuMemAlloc_v2(unsigned long long *, size_t);
-
-int main(void) {
-    unsigned long long pointer = 0;
-    printf("cuInit: %d\n", cuInit(0));
-    printf("cuMemAlloc: %d\n", cuMemAlloc_v2(&pointer, 4096));
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    void *library = dlopen(argv[1], RTLD_LAZY);
+    if (!library) {
+        printf("%s\n", dlerror());
+        return 1;
+    }
+    printf("cuInit: %d\n", ((int (*)(void))dlsym(library, "user_init"))());
+    printf("cuMemAlloc: %d\n", ((int (*)(void))dlsym(library, "user_alloc"))());
     return 0;
 }

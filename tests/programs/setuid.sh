@@ -34,7 +34,7 @@ for kind in plain setuid; do
         GPU_SIM="$dir/shared/$kind/sim" GPU_QUOTA_MEMORY=1GiB GPU_QUOTA_LOG=debug \
         GPU_QUOTA_GROUP="setuid-test-$kind-$$" GPU_QUOTA_LOG_FILE="$dir/shared/$kind/log" "$dir/$kind"
     if command -v strace >/dev/null; then
-        set -- strace -f -qq -e trace=open,openat,openat2 -e signal=none -o "$dir/$kind.strace" "$@"
+        set -- strace -f -qq -e trace=execve,open,openat,openat2 -e signal=none -o "$dir/$kind.strace" "$@"
     fi
     "$@" >"$dir/$kind.out" 2>"$dir/$kind.err" </dev/null || echo "$kind: ended with $?"
     grep '^total0=' "$dir/$kind.out" | sed "s/^/$kind: /" || true
@@ -45,8 +45,9 @@ for kind in plain setuid; do
         rm -f "/dev/shm/$region"
     done
     if [ -e "$dir/$kind.strace" ]; then
-        # What was opened after the program had started, the loader's and the simulator's files left out.
-        sed -n "1,/\"\\/etc\\/ld.so.preload\"/d; s/.*open[a-z0-9]*(.*\"\\([^\"]*\\)\".*/\\1/p" "$dir/$kind.strace" |
+        # What the program itself opened, the loader's and the simulator's files left out.
+        awk '/execve\(/ { lines = "" } { lines = lines $0 "\n" } END { printf "%s", lines }' "$dir/$kind.strace" |
+            sed -n 's/.*open[a-z0-9]*(.*"\([^"]*\)".*/\1/p' |
             grep -v -e '^/etc/ld.so' -e '\.so[.0-9]*$' -e "^$dir/shared/$kind/sim" | sort -u |
             sed "s/^/$kind: opened /" || true
     fi

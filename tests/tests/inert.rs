@@ -9,11 +9,12 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use quota_tests::{Client, Sim, artefacts, is_root, program, workspace};
+use quota_tests::{Client, Sim, artefacts, is_root, library, program, workspace};
 
 /// Settings that would make the shim do something, were there a CUDA call.
 fn loud(client: Client, log: &Path) -> Client {
@@ -89,17 +90,20 @@ fn a_program_without_cuda_makes_no_system_call_more() {
             client = client.args(["-E", &format!("LD_PRELOAD={shim}")]);
         }
         let _ = client.arg(program("inert")).run().ok();
-        std::fs::read_to_string(trace)
-            .unwrap()
-            .lines()
-            .filter(|line| !line.contains("libquota_shim") && !line.contains("libgcc_s"))
-            .filter_map(call_name)
-            .filter(|call| !matters_not(call))
-            .map(String::from)
-            .collect::<Vec<_>>()
+        let mut counts = BTreeMap::new();
+        for line in std::fs::read_to_string(trace).unwrap().lines() {
+            let ours = line.contains("libquota_shim") || line.contains("libgcc_s");
+            match call_name(line) {
+                Some(call) if !ours && !matters_not(call) => {
+                    *counts.entry(call.to_string()).or_insert(0) += 1;
+                }
+                _ => {}
+            }
+        }
+        counts
     };
     let (bare, preloaded) = (calls(false), calls(true));
-    assert!(bare.len() > 50, "strace showed too little: {bare:?}");
+    assert!(bare.len() > 10, "strace showed too little: {bare:?}");
     assert_eq!(preloaded, bare);
     assert!(!dir.path().join("log").exists());
 }
@@ -185,6 +189,7 @@ fn a_linked_call_without_a_driver_is_answered() {
     let sim = Sim::new();
     let client = sim
         .client("linked_without_driver")
+        .arg(library("driver_user"))
         .no_driver()
         .memory("1GiB")
         .run()

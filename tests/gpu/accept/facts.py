@@ -135,14 +135,15 @@ def lookup():
 def lookups():
     """Bare, every pointer is an exported symbol's; hooked, code and status are the same and the pointer leads to the same name."""
     plain = once(bare(), "facts", "lookup")
-    missing = [a[:3] for a in plain["answers"] if a[3] == 0 and a[0] and (not a[5] or a[5][0].startswith("?"))]
-    found = sum(1 for a in plain["answers"] if a[3] == 0)
+    # A function that the driver does not have comes back as success with a status that says so, and no address.
+    resolved = [a for a in plain["answers"] if a[6]]
+    missing, found = [a[:3] for a in resolved if a[0] and a[5][0].startswith("?")], len(resolved)
     record("bare", found, f"of {len(plain['answers'])} resolve", not missing, "each to an exported symbol", not_exported=missing[:50],
            exported=plain["exported"], path=plain["path"])
     hooked = once(limited("4GiB", "50%"), "facts", "lookup")
     differ = [(a, b) for a, b in zip(plain["answers"], hooked["answers"]) if a[:5] != b[:5] or not set(a[5]) & set(b[5]) and a[5] != b[5]]
     caught = sum(1 for b in hooked["answers"] if "quota_shim" in b[6])
-    record("hooked", len(differ), "differ", not differ, "0", hooked=caught, differ=differ[:50])
+    record("hooked", len(differ), "differ", not differ and caught > 0, f"0, and hooks found (here {caught})", hooked=caught, differ=differ[:50])
 
 
 def smi():
