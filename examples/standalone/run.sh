@@ -28,7 +28,8 @@ echo "without a quota:"
 "$work/fill"
 
 echo "with 1 GiB:"
-# The group's name keeps this apart from whatever else runs here. A context takes memory
-# of the quota too; 0 leaves it out, so that all of the 1 GiB goes to the blocks.
-GPU_QUOTA_MEMORY=1GiB GPU_QUOTA_CONTEXT=0 GPU_QUOTA_GROUP="standalone-$$" \
+# Programs of one group share its quota; this name keeps the example apart from whatever else
+# runs here. A context takes memory of the quota too; 0 leaves it out, so that all of the
+# 1 GiB goes to the blocks.
+GPU_QUOTA_MEMORY=1GiB GPU_QUOTA_CONTEXT=0 GPU_QUOTA_GROUP="${GROUP:-standalone-$$}" \
     LD_PRELOAD="$dist/lib/libquota_shim.so" "$work/fill"

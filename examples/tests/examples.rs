@@ -54,6 +54,11 @@ fn standalone_gets_its_gibibyte_and_no_more() {
         .env("DIST", &artefacts().root)
         .env("GPU_SIM_DEVICES", "4GiB");
     let output = run(&mut command, Duration::from_secs(120));
+    let region = quota_abi::group::Group::named(&group)
+        .path()
+        .into_string()
+        .unwrap();
+    let _ = std::fs::remove_file(region);
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     let (bare, limited) = text.split_once("with 1 GiB:").unwrap();

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod dist;
 pub mod elf;
 pub mod exports;
+mod groups;
 pub mod portable;
 pub mod tidy;
 pub mod workspace;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{starts, table};
+use crate::groups::OwnGroup;
 use crate::{dist, workspace};
 
 /// How to measure.
@@ -182,9 +183,9 @@ fn build_program() -> Result<PathBuf> {
 }
 
 fn measure(setup: &Setup, dist: &Path, program: &Path) -> Result<Vec<Row>> {
-    let group = format!("bench-{}-{}{}", std::process::id(), setup.row, setup.suffix);
-    let others = Others::start(setup, dist, program, &group)?;
-    let output = command(setup, dist, program, &group)
+    let group = OwnGroup::new(&format!("bench-{}{}", setup.row, setup.suffix));
+    let others = Others::start(setup, dist, program, group.name())?;
+    let output = command(setup, dist, program, group.name())
         .arg(setup.row)
         .stderr(Stdio::inherit())
         .output()

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::Gpu;
+use crate::groups::OwnGroup;
 
 /// What a tenant may have.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +78,8 @@ pub(super) enum Message {
 pub(super) struct Tenant {
     process: Child,
     commands: ChildStdin,
+    /// Dropped after the process has ended.
+    _group: OwnGroup,
 }
 
 impl Tenant {
@@ -89,12 +92,14 @@ impl Tenant {
         index: usize,
         messages: Sender<(usize, Message)>,
     ) -> Result<Self> {
+        let group = OwnGroup::new(&format!("demo-{}", plan.name));
         let mut command = Command::new(dist.join("bin/quota-daemon"));
         gpu.prepare(&mut command);
         command
             .arg("run")
             .args(["--memory", &plan.memory.to_string()])
             .args(["--compute", &format!("{}%", plan.compute)])
+            .args(["--group", group.name()])
             .arg("--")
             .arg(program)
             .env("GPU_SIM_TENANT", plan.name)
@@ -127,7 +132,11 @@ impl Tenant {
             // The receiver is gone once the demo is over.
             let _ = messages.send((index, Message::End("ended".into())));
         });
-        Ok(Self { process, commands })
+        Ok(Self {
+            process,
+            commands,
+            _group: group,
+        })
     }
 
     /// Gives the tenant a command.
