@@ -48,8 +48,10 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn standalone_gets_its_gibibyte_and_no_more() {
+    let group = format!("test-standalone-{}", std::process::id());
     let mut command = Command::new(workspace().join("examples/standalone/run.sh"));
     command
+        .env("GROUP", &group)
         .arg("--sim")
         .env("DIST", &artefacts().root)
         .env("GPU_SIM_DEVICES", "4GiB");
