@@ -8,7 +8,7 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
-use quota_tests::{Client, Sim, library};
+use quota_tests::{Client, Sim, artefacts, library};
 
 /// Runs a program bare and preloaded; both end well, with the same words.
 #[track_caller]
@@ -146,5 +146,57 @@ fn calls_at_the_end_of_threads_and_of_the_process() {
         "destructor",
     ] {
         assert!(words.contains(&format!("{place}: alloc ")), "{words}");
+    }
+}
+
+/// Before any constructor has run, the library's own included.
+#[test]
+fn calls_before_main() {
+    let sim = Sim::new();
+    let client = sim
+        .client("early_calls")
+        .memory("1GiB")
+        .free_context()
+        .run()
+        .ok();
+    assert_eq!(
+        client.stdout,
+        "total in a constructor: 1024 MiB\ninit 0, alloc 201, constructed 0\nblocks=4\n"
+    );
+    assert_eq!(client.stderr, "");
+}
+
+#[test]
+fn a_driver_in_another_namespace_is_left_alone() {
+    let words = same_as_bare("other_namespace", &|sim| sim.client("other_namespace"));
+    assert!(
+        words.contains("apart: the driver\ndefault: nowhere\n"),
+        "{words}"
+    );
+}
+
+/// By /etc/ld.so.preload and by LD_PRELOAD, under two paths: two copies, and one quota.
+#[test]
+fn a_library_preloaded_twice_limits_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("libquota_shim.so");
+    std::fs::copy(&artefacts().shim, &copy).unwrap();
+    let both = format!("{} {}", artefacts().shim.display(), copy.display());
+    for name in ["blocks_dlsym", "blocks_linked"] {
+        let sim = Sim::new();
+        let client = sim
+            .client(name)
+            .memory("1GiB")
+            .free_context()
+            .env("LD_PRELOAD", &both)
+            .run()
+            .ok();
+        assert_eq!(
+            (client.number("blocks"), client.number("driver_calls")),
+            (4, 4),
+            "{name}"
+        );
+        assert_eq!(client.number("free_later"), 256 << 20, "{name}");
+        assert_eq!(client.stderr, "");
     }
 }
