@@ -194,11 +194,11 @@ impl Bucket {
         self.level.load(Relaxed)
     }
 
-    /// Takes `least` or up to `most` nanoseconds if the level is positive. `least` may exceed the level:
-    /// the rest becomes debt.
-    pub fn take(&self, least: i64, most: i64) -> Taken {
+    /// Takes `least` or up to `most` nanoseconds if the level is at least `from`, and positive. `least` may
+    /// exceed the level: the rest becomes debt.
+    pub fn take(&self, from: i64, least: i64, most: i64) -> Taken {
         let mut level = self.level.load(Relaxed);
-        while level > 0 {
+        while level >= from.max(1) {
             let amount = level.min(most).max(least).max(0);
             match self.level.compare_exchange_weak(
                 level,
