@@ -22,11 +22,23 @@ use crate::sweep::sweep;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Device memory: 4GiB, 512MiB, 1.5g, bytes, or none; per device 0=4GiB,GPU-<uuid>=8GiB.
-    #[arg(long, short, value_name = "SIZE", env = "GPU_QUOTA_MEMORY")]
+    #[arg(
+        long,
+        short,
+        value_name = "SIZE",
+        env = "GPU_QUOTA_MEMORY",
+        allow_negative_numbers = true
+    )]
     memory: Option<String>,
 
     /// GPU time: 30%, 30 or 0.3, or none; per device 0=30%,1=60%.
-    #[arg(long, short, value_name = "SHARE", env = "GPU_QUOTA_COMPUTE")]
+    #[arg(
+        long,
+        short,
+        value_name = "SHARE",
+        env = "GPU_QUOTA_COMPUTE",
+        allow_negative_numbers = true
+    )]
     compute: Option<String>,
 
     /// Programs of one group share one quota. Without it every run is a group of its own.
@@ -34,7 +46,12 @@ pub struct Args {
     group: Option<String>,
 
     /// What one process's context is counted as; 0 does not count it.
-    #[arg(long, value_name = "SIZE", env = "GPU_QUOTA_CONTEXT")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "GPU_QUOTA_CONTEXT",
+        allow_negative_numbers = true
+    )]
     context: Option<String>,
 
     /// The devices that the program sees, as CUDA_VISIBLE_DEVICES names them: 0,1 or GPU-<uuid>.

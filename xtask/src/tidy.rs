@@ -40,7 +40,7 @@ pub struct File {
     pub text: String,
 }
 
-/// A file has one idea; beyond this many lines it has two.
+/// A file has one idea; beyond this many lines, tests aside, it has two.
 const LONGEST: usize = 300;
 
 /// What stands first in a generated file, and who may carry it.
@@ -152,7 +152,11 @@ fn length(file: &File) -> Option<Finding> {
         .path
         .extension()
         .is_some_and(|extension| extension == "rs");
-    let lines = file.text.lines().count();
+    let lines = file
+        .text
+        .lines()
+        .take_while(|line| *line != "#[cfg(test)]")
+        .count();
     (source && lines > LONGEST && !is_generated(file)).then(|| Finding {
         error: false,
         path: file.path.clone(),
