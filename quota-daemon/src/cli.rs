@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Stop;
 use crate::{doctor, run};
@@ -24,6 +24,11 @@ enum Command {
     Run(run::Args),
     /// Examine whether and what a quota can enforce here.
     Doctor(doctor::Args),
+    /// Print a script that completes this command line in a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// Print what a program sees of the driver (part of `doctor`).
     #[command(hide = true)]
     Probe,
@@ -38,6 +43,16 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(&args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Completions { shell } => {
+                let mut command = Self::command();
+                clap_complete::generate(
+                    shell,
+                    &mut command,
+                    "quota-daemon",
+                    &mut std::io::stdout(),
+                );
+                Ok(())
+            }
             Command::Probe => Ok(doctor::probe::run()?),
         }
     }

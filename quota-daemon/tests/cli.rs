@@ -332,3 +332,10 @@ fn a_wrong_command_line_is_usage() {
         );
     }
 }
+
+#[test]
+fn completions_know_the_commands() {
+    let output = daemon().args(["completions", "bash"]).output().unwrap();
+    assert!(output.status.success());
+    assert!(out(&output).contains("doctor") && out(&output).contains("--compute"));
+}
