@@ -26,7 +26,9 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// One free range.
     pub(crate) fn new(start: usize, len: usize) -> Self {
-        Self { free: BTreeMap::from([(start, len)]) }
+        Self {
+            free: BTreeMap::from([(start, len)]),
+        }
     }
 
     /// The lowest free place for `len` bytes at a multiple of `align`.
@@ -45,6 +47,25 @@ impl Ranges {
             self.free.insert(at + len, end - at - len);
         }
         Some(at)
+    }
+
+    /// Takes exactly this range, if all of it is free.
+    pub(crate) fn take_at(&mut self, at: usize, len: usize) -> bool {
+        let Some((&start, &free)) = self.free.range(..=at).next_back() else {
+            return false;
+        };
+        let end = start + free;
+        if at + len > end {
+            return false;
+        }
+        self.free.remove(&start);
+        if at > start {
+            self.free.insert(start, at - start);
+        }
+        if at + len < end {
+            self.free.insert(at + len, end - at - len);
+        }
+        true
     }
 
     /// Returns what [`Ranges::take`] gave; neighbours grow together.
@@ -159,7 +180,9 @@ impl Arena {
     }
 
     fn punch(&self, offset: Offset, len: usize) {
-        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else { return };
+        let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+            return;
+        };
         // SAFETY: plain system call on a descriptor that is ours, or fails.
         unsafe {
             libc::fallocate(
@@ -201,7 +224,11 @@ pub(crate) fn map_fixed(start: usize, len: usize, file: i32, offset: Offset) -> 
             offset,
         )
     };
-    if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if mapped == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 fn reserve() -> io::Result<(usize, usize)> {
@@ -268,6 +295,8 @@ mod tests {
         assert_eq!((a, b, c), (Some(100), Some(150), None));
         ranges.put(150, 10);
         ranges.put(100, 10);
+        assert!(!ranges.take_at(190, 20) && ranges.take_at(120, 20));
+        ranges.put(120, 20);
         assert_eq!(ranges.take(100, 1), Some(100));
     }
 
@@ -282,16 +311,27 @@ mod tests {
         arena.decommit(at, BLOCK);
         arena.commit(at, BLOCK).unwrap();
         // SAFETY: as above.
-        assert_eq!(unsafe { word.read_volatile() }, 0, "the bytes were given back");
+        assert_eq!(
+            unsafe { word.read_volatile() },
+            0,
+            "the bytes were given back"
+        );
         arena.decommit(at, BLOCK);
         arena.unreserve(at, BLOCK);
-        assert_eq!(arena.reserve(BLOCK, 1), Some(at), "addresses are used again");
+        assert_eq!(
+            arena.reserve(BLOCK, 1),
+            Some(at),
+            "addresses are used again"
+        );
     }
 
     #[test]
     fn physical_memory_can_be_mapped_twice() {
         let mut arena = Arena::new().unwrap();
-        let (a, b) = (arena.reserve(BLOCK, 1).unwrap(), arena.reserve(BLOCK, 1).unwrap());
+        let (a, b) = (
+            arena.reserve(BLOCK, 1).unwrap(),
+            arena.reserve(BLOCK, 1).unwrap(),
+        );
         let memory = arena.take_physical(BLOCK).unwrap();
         arena.map(a, BLOCK, memory).unwrap();
         arena.map(b, BLOCK, memory).unwrap();

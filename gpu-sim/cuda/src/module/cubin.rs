@@ -1,8 +1,9 @@
 //! Cubins: NVIDIA's ELF files, as far as their public structure tells names, parameters and
 //! variables (`readelf` and `cuobjdump` show the same).
 
-use crate::module::function::{Function, Param};
+use crate::module::function::{Builtin, Function, Param};
 use crate::module::image::{Global, Image, ImageError, Target};
+use crate::module::writer::BUILTINS_SECTION;
 
 pub(crate) const MAGIC: &[u8] = b"\x7fELF";
 const EM_CUDA: u16 = 190;
@@ -28,15 +29,21 @@ const RESERVED_SHARED: u64 = 1024;
 const MAX_THREADS: u32 = 1024;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
+    Some(u16::from_le_bytes(
+        bytes.get(at..at.checked_add(2)?)?.try_into().ok()?,
+    ))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    Some(u32::from_le_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+    Some(u64::from_le_bytes(
+        bytes.get(at..at.checked_add(8)?)?.try_into().ok()?,
+    ))
 }
 
 fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
@@ -88,7 +95,10 @@ fn text_at(table: &[u8], at: u32) -> Option<&str> {
 
 fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
     let (shoff, entry) = (size_at(bytes, 40)?, usize::from(u16_at(bytes, 58)?));
-    let (count, names) = (usize::from(u16_at(bytes, 60)?), usize::from(u16_at(bytes, 62)?));
+    let (count, names) = (
+        usize::from(u16_at(bytes, 60)?),
+        usize::from(u16_at(bytes, 62)?),
+    );
     let header = |i: usize| bytes.get(shoff.checked_add(i.checked_mul(entry)?)?..);
     let body = |head: &[u8]| -> Option<&[u8]> {
         if u32_at(head, 4)? == SHT_NOBITS {
@@ -152,7 +162,9 @@ fn attributes(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
         let Some(value) = u16_at(rest, 0) else { break };
         let mut next = rest.get(2..).unwrap_or_default();
         if *format == EIFMT_SVAL {
-            let Some(payload) = next.get(..usize::from(value)) else { break };
+            let Some(payload) = next.get(..usize::from(value)) else {
+                break;
+            };
             found.push((*attribute, payload));
             next = next.get(usize::from(value)..).unwrap_or_default();
         }
@@ -174,13 +186,21 @@ fn param(payload: &[u8]) -> Option<(u16, Param)> {
 }
 
 fn three(payload: &[u8]) -> Option<[u32; 3]> {
-    Some([u32_at(payload, 0)?, u32_at(payload, 4)?, u32_at(payload, 8)?])
+    Some([
+        u32_at(payload, 0)?,
+        u32_at(payload, 4)?,
+        u32_at(payload, 8)?,
+    ])
 }
 
 /// Compute capability x 10. ABI version 8 moved it up one byte in the flags.
 fn architecture(bytes: &[u8]) -> Option<u32> {
     let (abi, flags) = (*bytes.get(8)?, u32_at(bytes, 48)?);
-    Some(if abi >= 8 { (flags >> 8) & 0xff } else { flags & 0xff })
+    Some(if abi >= 8 {
+        (flags >> 8) & 0xff
+    } else {
+        flags & 0xff
+    })
 }
 
 /// Whether code for `sm` runs on a device of capability `device`: same major, minor not above.
@@ -207,20 +227,29 @@ pub(crate) fn parse(bytes: &[u8], target: Target) -> Result<Image, ImageError> {
 fn read(bytes: &[u8], sm: u32) -> Option<Image> {
     let sections = sections(bytes)?;
     let symbols = symbols(&sections)?;
-    let reserves = sections.iter().any(|s| s.name.starts_with(".nv.shared.reserved"));
+    let reserves = sections
+        .iter()
+        .any(|s| s.name.starts_with(".nv.shared.reserved"));
     let by_symbol = per_symbol(&sections);
     let mut image = Image::default();
     for (index, symbol) in symbols.iter().enumerate() {
         match symbol.kind {
             STT_FUNC if symbol.section != 0 && symbol.other & STO_CUDA_ENTRY != 0 => {
                 let about = by_symbol.iter().filter(|(i, ..)| *i == index);
-                image.functions.push(kernel(symbol, &sections, about, sm, reserves));
+                image
+                    .functions
+                    .push(kernel(symbol, &sections, about, sm, reserves));
             }
             STT_OBJECT if symbol.section != 0 => {
                 let section = sections.get(symbol.section)?;
                 image.globals.extend(variable(symbol, section));
             }
             _ => {}
+        }
+    }
+    if sections.iter().any(|s| s.name == BUILTINS_SECTION) {
+        for function in &mut image.functions {
+            function.builtin = Builtin::recognise(&function.name, &function.params);
         }
     }
     image.code_bytes = sections
@@ -253,7 +282,11 @@ fn kernel<'a>(
     reserves: bool,
 ) -> Function {
     let named = |prefix: &str| {
-        sections.iter().find(|s| s.name.strip_prefix(prefix).is_some_and(|n| n == symbol.name))
+        sections.iter().find(|s| {
+            s.name
+                .strip_prefix(prefix)
+                .is_some_and(|n| n == symbol.name)
+        })
     };
     let mut params = Vec::new();
     let mut function = Function {
@@ -268,7 +301,9 @@ fn kernel<'a>(
         binary_version: sm,
         builtin: None,
     };
-    let info = named(".nv.info.").map(|s| attributes(s.bytes)).unwrap_or_default();
+    let info = named(".nv.info.")
+        .map(|s| attributes(s.bytes))
+        .unwrap_or_default();
     for (attribute, payload) in info {
         match attribute {
             EIATTR_KPARAM_INFO => params.extend(param(payload)),
@@ -294,7 +329,9 @@ fn kernel<'a>(
         function.max_threads = x.saturating_mul(y).saturating_mul(z);
     }
     if let Some(shared) = named(".nv.shared.") {
-        let size = shared.size.saturating_sub(if reserves { RESERVED_SHARED } else { 0 });
+        let size = shared
+            .size
+            .saturating_sub(if reserves { RESERVED_SHARED } else { 0 });
         function.static_shared = u32::try_from(size).unwrap_or(u32::MAX);
     }
     function
@@ -306,7 +343,9 @@ fn variable(symbol: &Symbol<'_>, section: &Section<'_>) -> Option<Global> {
     if symbol.name.is_empty() || !(constant || global) {
         return None;
     }
-    let init = section.bytes.get(symbol.value..symbol.value.checked_add(symbol.size)?);
+    let init = section
+        .bytes
+        .get(symbol.value..symbol.value.checked_add(symbol.size)?);
     Some(Global {
         name: symbol.name.to_owned(),
         size: symbol.size,
@@ -316,4 +355,3 @@ fn variable(symbol: &Symbol<'_>, section: &Section<'_>) -> Option<Global> {
         constant,
     })
 }
-

@@ -51,7 +51,11 @@ fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
         let packed = usize::try_from(word(at + 16)?).ok()?;
         let flags = long(at + 40)?;
         let start = at.checked_add(header.max(ENTRY_HEADER))?;
-        let stored = if flags & (FLAG_LZ4 | FLAG_ZSTD) != 0 { packed } else { padded };
+        let stored = if flags & (FLAG_LZ4 | FLAG_ZSTD) != 0 {
+            packed
+        } else {
+            padded
+        };
         found.push(Entry {
             kind: half(at)?,
             sm: word(at + 28)?,
@@ -92,7 +96,10 @@ pub(crate) fn parse(bytes: &[u8], target: Target) -> Result<Image, ImageError> {
     let entries = entries(bytes)
         .ok_or_else(|| ImageError::Invalid("a fat binary that is cut short".into()))?;
     let best = |kind: u16, fits: &dyn Fn(u32) -> bool| {
-        entries.iter().filter(|e| e.kind == kind && fits(e.sm)).max_by_key(|e| e.sm)
+        entries
+            .iter()
+            .filter(|e| e.kind == kind && fits(e.sm))
+            .max_by_key(|e| e.sm)
     };
     if let Some(elf) = best(KIND_ELF, &|sm| cubin::runs_on(sm, target.sm)) {
         return cubin::parse(&unpack(elf)?, target);
@@ -103,7 +110,11 @@ pub(crate) fn parse(bytes: &[u8], target: Target) -> Result<Image, ImageError> {
     let held: Vec<String> = entries.iter().map(|e| format!("sm_{}", e.sm)).collect();
     Err(ImageError::NoBinary(format!(
         "a fat binary for {}; this device is sm_{}",
-        if held.is_empty() { "nothing".to_owned() } else { held.join(", ") },
+        if held.is_empty() {
+            "nothing".to_owned()
+        } else {
+            held.join(", ")
+        },
         target.sm
     )))
 }

@@ -44,7 +44,11 @@ impl Builtin {
             "sim_forever" => (Self::Forever, &[]),
             _ => return None,
         };
-        params.iter().map(|p| p.size).eq(sizes.iter().copied()).then_some(builtin)
+        params
+            .iter()
+            .map(|p| p.size)
+            .eq(sizes.iter().copied())
+            .then_some(builtin)
     }
 }
 
@@ -76,13 +80,23 @@ pub(crate) struct Function {
 impl Function {
     /// Size of the parameter buffer.
     pub(crate) fn param_bytes(&self) -> usize {
-        self.params.iter().map(|p| p.offset + p.size).max().unwrap_or(0)
+        self.params
+            .iter()
+            .map(|p| p.offset + p.size)
+            .max()
+            .unwrap_or(0)
     }
 }
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({} params, {} B)", self.name, self.params.len(), self.param_bytes())
+        write!(
+            f,
+            "{}({} params, {} B)",
+            self.name,
+            self.params.len(),
+            self.param_bytes()
+        )
     }
 }
 
@@ -95,7 +109,10 @@ mod tests {
         let word = Param { offset: 0, size: 8 };
         assert_eq!(Builtin::recognise("sim_work", &[word]), Some(Builtin::Work));
         assert_eq!(Builtin::recognise("sim_work", &[]), None);
-        assert_eq!(Builtin::recognise("sim_work", &[Param { offset: 0, size: 4 }]), None);
+        assert_eq!(
+            Builtin::recognise("sim_work", &[Param { offset: 0, size: 4 }]),
+            None
+        );
         assert_eq!(Builtin::recognise("my_work", &[word]), None);
     }
 }

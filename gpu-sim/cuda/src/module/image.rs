@@ -88,14 +88,19 @@ pub(crate) unsafe fn bytes_at<'a>(image: *const u8) -> Result<&'a [u8], ImageErr
     // SAFETY: an image of any kind has at least four readable bytes or a NUL before them; they
     // are looked at one by one, so that a short text is not overrun.
     let starts = |magic: &[u8]| unsafe {
-        magic.iter().enumerate().all(|(i, byte)| *image.add(i) == *byte)
+        magic
+            .iter()
+            .enumerate()
+            .all(|(i, byte)| *image.add(i) == *byte)
     };
     if starts(&fatbin::WRAPPER_MAGIC) {
         // SAFETY: the wrapper is a struct of two words and a pointer to the fat binary; the
         // pointer may be unaligned in a packed image.
         let inner = unsafe { image.add(8).cast::<*const u8>().read_unaligned() };
         if inner.is_null() {
-            return Err(ImageError::Invalid("a fat binary wrapper without a fat binary".into()));
+            return Err(ImageError::Invalid(
+                "a fat binary wrapper without a fat binary".into(),
+            ));
         }
         // SAFETY: as above, for the image that the wrapper names. Wrappers do not nest.
         return unsafe { bytes_at(inner) };

@@ -15,10 +15,10 @@ fn is_word(byte: u8) -> bool {
 fn extent(rest: &[u8]) -> Result<usize, &'static str> {
     let to = |end: &[u8]| rest.windows(end.len()).skip(2).position(|w| w == end);
     match rest {
-        [b'/', b'/', ..] => {
-            Ok(rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len()))
-        }
-        [b'/', b'*', ..] => to(b"*/").map(|at| at + 4).ok_or("a comment that does not end"),
+        [b'/', b'/', ..] => Ok(rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len())),
+        [b'/', b'*', ..] => to(b"*/")
+            .map(|at| at + 4)
+            .ok_or("a comment that does not end"),
         [b'"', tail @ ..] => {
             let end = tail.iter().position(|b| *b == b'"');
             end.map(|at| at + 2).ok_or("a string that does not end")
@@ -26,9 +26,10 @@ fn extent(rest: &[u8]) -> Result<usize, &'static str> {
         [first, ..] if is_word(*first) => {
             // A directive ends where the next begins (`.param.u64`), but `1.5` and `a.b` are one.
             let directive = *first == b'.';
-            let more = rest.iter().skip(1).take_while(|b| {
-                is_word(**b) && !(directive && **b == b'.')
-            });
+            let more = rest
+                .iter()
+                .skip(1)
+                .take_while(|b| is_word(**b) && !(directive && **b == b'.'));
             Ok(1 + more.count())
         }
         _ => Ok(1),
@@ -63,7 +64,12 @@ mod tests {
     fn cuts_comments_strings_and_chained_directives() {
         let found = tokens("a/*x\n*/ .param.u64 p_0, // end\n[1.5] \"s;}\"").unwrap();
         let texts: Vec<&str> = found.iter().map(|t| t.text).collect();
-        assert_eq!(texts, ["a", ".param", ".u64", "p_0", ",", "[", "1.5", "]", "\"s;}\""]);
+        assert_eq!(
+            texts,
+            [
+                "a", ".param", ".u64", "p_0", ",", "[", "1.5", "]", "\"s;}\""
+            ]
+        );
         assert_eq!(found.last().unwrap().line, 3);
     }
 

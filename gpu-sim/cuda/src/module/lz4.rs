@@ -60,7 +60,14 @@ mod tests {
     #[test]
     fn a_match_may_overlap_itself() {
         // "ab", then 8 bytes from 2 back, then the literal "c".
-        assert_eq!(unpack(b"\x24ab\x02\x00\x10c", 11).unwrap(), b"ababababab".to_vec().into_iter().chain(*b"c").collect::<Vec<u8>>());
+        assert_eq!(
+            unpack(b"\x24ab\x02\x00\x10c", 11).unwrap(),
+            b"ababababab"
+                .to_vec()
+                .into_iter()
+                .chain(*b"c")
+                .collect::<Vec<u8>>()
+        );
     }
 
     #[test]

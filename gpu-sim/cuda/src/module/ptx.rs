@@ -33,7 +33,9 @@ fn minor(driver: i32) -> u32 {
 /// Reads PTX that may end in NULs, as files and fat binaries hold it.
 pub(crate) fn parse_bytes(bytes: &[u8], target: Target) -> Result<Image, ImageError> {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    let text = bytes.get(..end).and_then(|text| std::str::from_utf8(text).ok());
+    let text = bytes
+        .get(..end)
+        .and_then(|text| std::str::from_utf8(text).ok());
     let text = text.ok_or_else(|| ImageError::Invalid("neither an ELF file nor text".into()))?;
     parse(text, target)
 }
@@ -41,11 +43,19 @@ pub(crate) fn parse_bytes(bytes: &[u8], target: Target) -> Result<Image, ImageEr
 /// Reads PTX text.
 pub(crate) fn parse(text: &str, target: Target) -> Result<Image, ImageError> {
     if !text.contains(".version") || !text.contains(".target") {
-        return Err(ImageError::Invalid("text without .version and .target: not PTX".into()));
+        return Err(ImageError::Invalid(
+            "text without .version and .target: not PTX".into(),
+        ));
     }
     let tokens = tokens(text).map_err(ImageError::InvalidPtx)?;
     let builtins = text.lines().any(|line| line.trim() == BUILTINS_MARK);
-    let mut reader = Reader { tokens: &tokens, at: 0, isa: 0, sm: 0, builtins };
+    let mut reader = Reader {
+        tokens: &tokens,
+        at: 0,
+        isa: 0,
+        sm: 0,
+        builtins,
+    };
     let image = reader.module()?;
     let known = isa_of_driver(target.driver);
     if reader.isa > known {
@@ -121,7 +131,10 @@ impl<'a> Reader<'a> {
     }
 
     fn invalid(&self, what: &str) -> ImageError {
-        let line = self.tokens.get(self.at.saturating_sub(1)).map_or(0, |t| t.line);
+        let line = self
+            .tokens
+            .get(self.at.saturating_sub(1))
+            .map_or(0, |t| t.line);
         ImageError::InvalidPtx(format!("line {line}: {what}"))
     }
 
@@ -142,7 +155,9 @@ impl<'a> Reader<'a> {
     }
 
     fn word(&mut self, after: &str) -> Result<&'a str, ImageError> {
-        self.next().map(|t| t.text).ok_or_else(|| self.invalid(&format!("nothing after {after}")))
+        self.next()
+            .map(|t| t.text)
+            .ok_or_else(|| self.invalid(&format!("nothing after {after}")))
     }
 
     fn number(&mut self, after: &str) -> Result<usize, ImageError> {
@@ -155,7 +170,9 @@ impl<'a> Reader<'a> {
         let text = self.word(".target")?;
         let digits = text.strip_prefix("sm_").unwrap_or_default();
         let digits = digits.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        digits.parse().map_err(|_| self.invalid(&format!(".target {text}: not an architecture")))
+        digits
+            .parse()
+            .map_err(|_| self.invalid(&format!(".target {text}: not an architecture")))
     }
 
     /// `.entry NAME (params) directives { body }`; a declaration ends in `;` and is no kernel.
@@ -164,10 +181,18 @@ impl<'a> Reader<'a> {
         if !name.starts_with(|c: char| c.is_ascii_alphabetic() || "_$%".contains(c)) {
             return Err(self.invalid(&format!(".entry {name}: not a name")));
         }
-        let params = if self.accept("(") { self.params()? } else { Vec::new() };
+        let params = if self.accept("(") {
+            self.params()?
+        } else {
+            Vec::new()
+        };
         let mut function = Function {
             name: name.to_owned(),
-            builtin: if self.builtins { Builtin::recognise(name, &params) } else { None },
+            builtin: if self.builtins {
+                Builtin::recognise(name, &params)
+            } else {
+                None
+            },
             params,
             max_threads: MAX_THREADS,
             required_block: None,
@@ -238,11 +263,13 @@ impl<'a> Reader<'a> {
                 ".v2" => vector = 2,
                 ".v4" => vector = 4,
                 // The alignment that follows is of what the pointer points to.
-                ".ptr" => while self.peek().starts_with('.') {
-                    if self.word(".ptr")? == ".align" {
-                        self.number(".align")?;
+                ".ptr" => {
+                    while self.peek().starts_with('.') {
+                        if self.word(".ptr")? == ".align" {
+                            self.number(".align")?;
+                        }
                     }
-                },
+                }
                 ".attribute" => self.skip_parentheses()?,
                 _ if text.starts_with('.') => element = type_size(text).or(element),
                 "(" | ")" | "{" | "}" | ";" | "," | "=" => {
@@ -265,7 +292,12 @@ impl<'a> Reader<'a> {
                             return Err(self.invalid(&format!("{name}: ']' missing")));
                         }
                     }
-                    return Ok(Declared { name, size, align: align.max(1), element });
+                    return Ok(Declared {
+                        name,
+                        size,
+                        align: align.max(1),
+                        element,
+                    });
                 }
             }
         }
@@ -280,9 +312,14 @@ impl<'a> Reader<'a> {
                 "}" => depth -= 1,
                 space @ (".shared" | ".local") => {
                     let Declared { size, align, .. } = self.declaration(space)?;
-                    let total =
-                        if space == ".shared" { &mut function.static_shared } else { &mut function.local };
-                    let at = usize::try_from(*total).unwrap_or(usize::MAX).next_multiple_of(align);
+                    let total = if space == ".shared" {
+                        &mut function.static_shared
+                    } else {
+                        &mut function.local
+                    };
+                    let at = usize::try_from(*total)
+                        .unwrap_or(usize::MAX)
+                        .next_multiple_of(align);
                     *total = u32::try_from(at.saturating_add(size)).unwrap_or(u32::MAX);
                 }
                 _ => {}
@@ -326,7 +363,12 @@ impl<'a> Reader<'a> {
             return self.reference(image);
         }
         loop {
-            let Declared { name, mut size, align, element } = self.declaration(space)?;
+            let Declared {
+                name,
+                mut size,
+                align,
+                element,
+            } = self.declaration(space)?;
             let mut init = Vec::new();
             if self.accept("=") {
                 init = self.initialiser(element)?;
@@ -336,7 +378,12 @@ impl<'a> Reader<'a> {
             let constant = space == ".const";
             if !external {
                 image.globals.push(Global {
-                    name: name.to_owned(), size, align, init, managed, constant,
+                    name: name.to_owned(),
+                    size,
+                    align,
+                    init,
+                    managed,
+                    constant,
                 });
             }
             match self.word(space)? {
@@ -349,17 +396,25 @@ impl<'a> Reader<'a> {
 
     /// Whether the directive just before the one being read is `text`.
     fn before(&self, text: &str) -> bool {
-        self.at.checked_sub(2).and_then(|i| self.tokens.get(i)).is_some_and(|t| t.text == text)
+        self.at
+            .checked_sub(2)
+            .and_then(|i| self.tokens.get(i))
+            .is_some_and(|t| t.text == text)
     }
 
     /// Whether the token just before the one being looked at is `text`.
     fn before_is(&self, text: &str) -> bool {
-        self.at.checked_sub(1).and_then(|i| self.tokens.get(i)).is_some_and(|t| t.text == text)
+        self.at
+            .checked_sub(1)
+            .and_then(|i| self.tokens.get(i))
+            .is_some_and(|t| t.text == text)
     }
 
     fn mentions(&self, text: &str) -> bool {
         let rest = self.tokens.get(self.at..).unwrap_or_default();
-        rest.iter().take_while(|t| t.text != ")").any(|t| t.text == text)
+        rest.iter()
+            .take_while(|t| t.text != ")")
+            .any(|t| t.text == text)
     }
 
     /// `= value` or `= {values}`. Names of other variables (addresses) count as zero.
@@ -376,7 +431,11 @@ impl<'a> Reader<'a> {
                 text => {
                     let negative = self.before_is("-");
                     let value = literal(text).unwrap_or(0);
-                    let value = if negative { value.wrapping_neg() } else { value };
+                    let value = if negative {
+                        value.wrapping_neg()
+                    } else {
+                        value
+                    };
                     bytes.extend(value.to_le_bytes().into_iter().take(element));
                 }
             }
@@ -394,7 +453,9 @@ impl<'a> Reader<'a> {
 
 /// A number as it is laid out in memory: an integer, or a float spelled `0f` or `0d` and its bits.
 fn literal(text: &str) -> Option<u64> {
-    let bits = ["0f", "0F", "0d", "0D"].iter().find_map(|mark| text.strip_prefix(mark));
+    let bits = ["0f", "0F", "0d", "0D"]
+        .iter()
+        .find_map(|mark| text.strip_prefix(mark));
     match bits.filter(|bits| matches!(bits.len(), 8 | 16)) {
         Some(bits) => u64::from_str_radix(bits, 16).ok(),
         None => number(text).and_then(|n| u64::try_from(n).ok()),
@@ -430,10 +491,16 @@ fn type_size(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const TARGET: Target = Target { sm: 90, driver: 13000 };
+    const TARGET: Target = Target {
+        sm: 90,
+        driver: 13000,
+    };
 
     fn with(body: &str) -> Result<Image, ImageError> {
-        parse(&format!(".version 7.0\n.target sm_75\n.address_size 64\n{body}"), TARGET)
+        parse(
+            &format!(".version 7.0\n.target sm_75\n.address_size 64\n{body}"),
+            TARGET,
+        )
     }
 
     #[test]
@@ -443,8 +510,11 @@ mod tests {
              .align 4 p, .param .u32 n)\n.maxntid 256, 1, 1\n.minnctapersm 2 { ret; }",
         )
         .unwrap();
-        let [kernel] = &image.functions[..] else { panic!("one kernel: {image:?}") };
-        let layout: Vec<(usize, usize)> = kernel.params.iter().map(|p| (p.offset, p.size)).collect();
+        let [kernel] = &image.functions[..] else {
+            panic!("one kernel: {image:?}")
+        };
+        let layout: Vec<(usize, usize)> =
+            kernel.params.iter().map(|p| (p.offset, p.size)).collect();
         assert_eq!(layout, [(0, 1), (8, 24), (32, 8), (40, 4)]);
         assert_eq!((kernel.name.as_str(), kernel.max_threads), ("k", 256));
     }
@@ -456,7 +526,10 @@ mod tests {
              .local .align 8 .b8 d[32]; ret; }",
         )
         .unwrap();
-        assert_eq!((image.functions[0].static_shared, image.functions[0].local), (1016, 32));
+        assert_eq!(
+            (image.functions[0].static_shared, image.functions[0].local),
+            (1016, 32)
+        );
     }
 
     #[test]
@@ -467,8 +540,11 @@ mod tests {
              .extern .global .u32 away;\n.visible .global .attribute(.managed) .align 4 .u32 m;",
         )
         .unwrap();
-        let found: Vec<(&str, usize, &[u8])> =
-            image.globals.iter().map(|g| (g.name.as_str(), g.size, g.init.as_slice())).collect();
+        let found: Vec<(&str, usize, &[u8])> = image
+            .globals
+            .iter()
+            .map(|g| (g.name.as_str(), g.size, g.init.as_slice()))
+            .collect();
         assert_eq!(
             found,
             [
@@ -505,28 +581,50 @@ mod tests {
     fn the_shipped_kernels_are_all_understood() {
         let image = parse(include_str!("../../../kernels.ptx"), TARGET).unwrap();
         assert_eq!(image.functions.len(), 7);
-        assert!(image.functions.iter().all(|f| f.builtin.is_some()), "{image:?}");
+        assert!(
+            image.functions.iter().all(|f| f.builtin.is_some()),
+            "{image:?}"
+        );
     }
 
     #[test]
     fn what_is_no_ptx_is_refused() {
         let refused = |text| parse(text, TARGET).unwrap_err();
         assert!(matches!(refused("hello"), ImageError::Invalid(_)));
-        assert!(matches!(with(".entry k() { ret;"), Err(ImageError::InvalidPtx(_))));
-        assert!(matches!(with(".entry k( { ret; }"), Err(ImageError::InvalidPtx(_))));
+        assert!(matches!(
+            with(".entry k() { ret;"),
+            Err(ImageError::InvalidPtx(_))
+        ));
+        assert!(matches!(
+            with(".entry k( { ret; }"),
+            Err(ImageError::InvalidPtx(_))
+        ));
         assert!(matches!(with("}"), Err(ImageError::InvalidPtx(_))));
         assert!(matches!(
             refused(".version 9.1\n.target sm_90\n"),
             ImageError::UnsupportedPtx(_)
         ));
-        assert!(matches!(refused(".version 8.0\n.target sm_100\n"), ImageError::InvalidPtx(_)));
+        assert!(matches!(
+            refused(".version 8.0\n.target sm_100\n"),
+            ImageError::InvalidPtx(_)
+        ));
     }
 
     #[test]
     fn drivers_know_their_isa() {
         for (driver, isa) in [
-            (10020, 65), (11000, 70), (11040, 74), (11080, 78), (12000, 80), (12040, 84),
-            (12050, 85), (12060, 85), (12080, 87), (12090, 88), (13000, 90), (13050, 95),
+            (10020, 65),
+            (11000, 70),
+            (11040, 74),
+            (11080, 78),
+            (12000, 80),
+            (12040, 84),
+            (12050, 85),
+            (12060, 85),
+            (12080, 87),
+            (12090, 88),
+            (13000, 90),
+            (13050, 95),
         ] {
             assert_eq!(isa_of_driver(driver), isa, "{driver}");
         }

@@ -1,0 +1,323 @@
+//! The driver functions of memory pools.
+
+use std::ffi::{c_int, c_ulonglong, c_void};
+
+use cuda_headers::driver::{
+    CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute as Attribute,
+    CUmemPoolProps, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
+};
+
+use crate::entry::{answer, entry, input, out};
+use crate::memory::{self, Family};
+use crate::pool::{self, Pool, StreamKey};
+use crate::{device, order};
+
+fn key(stream: CUstream, per_thread: bool) -> Result<StreamKey, CUresult> {
+    let context = order::context_of(stream, per_thread)?;
+    // Legacy and per-thread default streams have several spellings.
+    let number = stream.0.addr();
+    let own_thread = number == 2 || (number == 0 && per_thread);
+    let number = if number <= 2 {
+        1 + usize::from(own_thread)
+    } else {
+        number
+    };
+    let thread = if own_thread { order::thread() } else { 0 };
+    Ok((context.id, number, thread))
+}
+
+unsafe fn allocate(
+    dptr: *mut CUdeviceptr,
+    size: usize,
+    chosen: Option<CUmemoryPool>,
+    stream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    if dptr.is_null() || size == 0 {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let context = order::context_of(stream, per_thread)?;
+    let from = match chosen {
+        Some(pool) => pool,
+        None => pool::current(context.device)?,
+    };
+    pool::get(from)?;
+    let address = match order::captured_alloc(stream, per_thread, size) {
+        Some(captured) => captured?,
+        None => pool::allocate(from, size, key(stream, per_thread)?)?,
+    };
+    // SAFETY: not NULL, so valid, says the application.
+    unsafe { out(dptr, address) }
+}
+
+fn free(address: CUdeviceptr, stream: CUstream, per_thread: bool) -> Result<(), CUresult> {
+    order::context_of(stream, per_thread)?;
+    if address == 0 {
+        return Ok(());
+    }
+    if let Some(captured) = order::captured_free(stream, per_thread, address) {
+        return captured;
+    }
+    let found = memory::find(address).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    if found.base as CUdeviceptr != address {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    match found.family {
+        Family::Pool(_) => pool::free(found.base, stream, per_thread, key(stream, per_thread)?),
+        Family::Graph => {
+            let release = move || {
+                let _ = memory::graph_release(address);
+            };
+            order::when_reached(stream, per_thread, Box::new(release))
+        }
+        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+/// The device of a location that is one.
+fn device_of(location: &CUmemLocation) -> Result<CUdevice, CUresult> {
+    match location.type_ {
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
+            // SAFETY: every bit pattern is an int, and the type says that it is meant.
+            let id = unsafe { location.__bindgen_anon_1.id };
+            device::get(id).map(|_| id)
+        }
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST
+        | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
+        | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => {
+            Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
+        }
+        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+fn create(props: &CUmemPoolProps) -> Result<CUmemoryPool, CUresult> {
+    if props.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let device = device_of(&props.location)?;
+    if props.handleTypes != CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
+    let core = device::core_index(device)?;
+    Ok(pool::handle(pool::POOLS.insert(Pool::new(
+        device,
+        core,
+        false,
+        props.maxSize,
+    ))))
+}
+
+enum Value {
+    Int(c_int),
+    Long(u64),
+}
+
+fn attribute(pool: &Pool, attr: Attribute) -> Result<Value, CUresult> {
+    let state = pool.lock();
+    Ok(match attr {
+        Attribute::CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES => Value::Int(state.reuse[0]),
+        Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC => Value::Int(state.reuse[1]),
+        Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES => Value::Int(state.reuse[2]),
+        Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => Value::Long(state.threshold),
+        Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT => Value::Long(state.segments.reserved),
+        Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH => Value::Long(state.segments.reserved_high),
+        Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT => Value::Long(state.used),
+        Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => Value::Long(state.used_high),
+        Attribute::CU_MEMPOOL_ATTR_ALLOCATION_TYPE => Value::Int(1),
+        Attribute::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES
+        | Attribute::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED => Value::Int(0),
+        Attribute::CU_MEMPOOL_ATTR_LOCATION_ID => Value::Int(pool.device),
+        Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => Value::Int(1),
+        Attribute::CU_MEMPOOL_ATTR_MAX_POOL_SIZE => Value::Long(state.segments.max as u64),
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    })
+}
+
+unsafe fn set_attribute(
+    pool: &Pool,
+    attr: Attribute,
+    value: *const c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the application points to the type that the attribute has.
+    let (int, long) = unsafe { (input(value.cast::<c_int>()), value.cast::<u64>()) };
+    let int = *int?;
+    let mut state = pool.lock();
+    // SAFETY: as above, read only for the attributes that are 64 bits wide.
+    let long = || unsafe { long.read() };
+    match attr {
+        Attribute::CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES => state.reuse[0] = int,
+        Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC => state.reuse[1] = int,
+        Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES => state.reuse[2] = int,
+        Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => state.threshold = long(),
+        // The high marks can only be set back.
+        Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH if long() == 0 => {
+            state.segments.reserved_high = state.segments.reserved;
+        }
+        Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH if long() == 0 => state.used_high = state.used,
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
+    Ok(())
+}
+
+fn set_access(pool: &Pool, description: &CUmemAccessDesc) -> Result<(), CUresult> {
+    let device = device_of(&description.location)?;
+    let flags = description.flags;
+    let none = flags == CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    let both = flags == CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    // The owner cannot be shut out; others get all or nothing.
+    if !(none || both) || (none && device == pool.device) {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    if !device::accessible(device, pool.device) {
+        return Err(CUresult::CUDA_ERROR_INVALID_DEVICE);
+    }
+    pool.lock().access.insert(device, flags.0);
+    Ok(())
+}
+
+fn access(pool: &Pool, device: CUdevice) -> CUmemAccess_flags {
+    let set = pool.lock().access.get(&device).copied();
+    match set {
+        Some(flags) => CUmemAccess_flags(flags),
+        None if device == pool.device => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        None => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE,
+    }
+}
+
+unsafe fn located(
+    location: *const CUmemLocation,
+    type_: CUmemAllocationType,
+) -> Result<CUdevice, CUresult> {
+    // SAFETY: NULL or valid, says the application.
+    let device = device_of(unsafe { input(location) }?)?;
+    if type_ == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
+        Ok(device)
+    } else {
+        Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
+    }
+}
+
+entry! {
+    /// In a capture: a memory node.
+    fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream)
+    => cuMemAllocAsync_ptsz, null { answer(out(dptr, memory::null_address(bytesize))) } {
+        allocate(dptr, bytesize, None, hStream, PER_THREAD)
+    }
+
+    fn cuMemAllocFromPoolAsync(
+        dptr: *mut CUdeviceptr,
+        bytesize: usize,
+        pool: CUmemoryPool,
+        hStream: CUstream,
+    ) => cuMemAllocFromPoolAsync_ptsz,
+    null { answer(out(dptr, memory::null_address(bytesize))) } {
+        allocate(dptr, bytesize, Some(pool), hStream, PER_THREAD)
+    }
+
+    /// Only memory from pools and graphs can be freed in stream order.
+    fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) => cuMemFreeAsync_ptsz {
+        free(dptr, hStream, PER_THREAD)
+    }
+
+    /// On a device; not to be shared with other processes.
+    fn cuMemPoolCreate(pool_out: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) {
+        if pool_out.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        out(pool_out, create(input(poolProps)?)?)
+    }
+
+    /// Memory that is out stays valid; the pool goes when the last of it comes back.
+    fn cuMemPoolDestroy(pool: CUmemoryPool) {
+        pool::destroy(pool)
+    }
+
+    fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) {
+        order::unsafe_call()?;
+        pool::get(pool)?.lock().trim(minBytesToKeep as u64);
+        Ok(())
+    }
+
+    fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: Attribute, value: *mut c_void) {
+        let pool = pool::get(pool)?;
+        match attribute(&pool, attr)? {
+            Value::Int(int) => out(value.cast(), int),
+            Value::Long(long) => out(value.cast(), long),
+        }
+    }
+
+    fn cuMemPoolSetAttribute(pool: CUmemoryPool, attr: Attribute, value: *mut c_void) {
+        set_attribute(&*pool::get(pool)?, attr, value)
+    }
+
+    fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) {
+        let pool = pool::get(pool)?;
+        if count > 0 && map.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        (0..count).try_for_each(|index| set_access(&pool, &*map.add(index)))
+    }
+
+    fn cuMemPoolGetAccess(
+        flags: *mut CUmemAccess_flags,
+        memPool: CUmemoryPool,
+        location: *mut CUmemLocation,
+    ) {
+        let pool = pool::get(memPool)?;
+        out(flags, access(&pool, device_of(input(location)?)?))
+    }
+
+    fn cuMemPoolExportToShareableHandle(
+        handle_out: *mut c_void,
+        pool: CUmemoryPool,
+        handleType: CUmemAllocationHandleType,
+        flags: c_ulonglong,
+    ) {
+        let _ = (handle_out, handleType, flags);
+        pool::get(pool)?;
+        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+
+    fn cuMemPoolExportPointer(shareData_out: *mut CUmemPoolPtrExportData, ptr: CUdeviceptr) {
+        let _ = (shareData_out, ptr);
+        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+
+    fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) {
+        out(pool_out, pool::built_in(dev)?)
+    }
+
+    fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) {
+        out(pool, pool::current(dev)?)
+    }
+
+    fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) {
+        pool::set_current(dev, pool)
+    }
+
+    fn cuMemGetDefaultMemPool(
+        pool_out: *mut CUmemoryPool,
+        location: *mut CUmemLocation,
+        type_: CUmemAllocationType,
+    ) {
+        out(pool_out, pool::built_in(located(location, type_)?)?)
+    }
+
+    fn cuMemGetMemPool(
+        pool: *mut CUmemoryPool,
+        location: *mut CUmemLocation,
+        type_: CUmemAllocationType,
+    ) {
+        out(pool, pool::current(located(location, type_)?)?)
+    }
+
+    fn cuMemSetMemPool(
+        location: *mut CUmemLocation,
+        type_: CUmemAllocationType,
+        pool: CUmemoryPool,
+    ) {
+        pool::set_current(located(location, type_)?, pool)
+    }
+}

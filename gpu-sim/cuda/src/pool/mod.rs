@@ -1,0 +1,313 @@
+//! Stream-ordered memory: pools that reserve device memory in large segments, hand it out in stream
+//! order, and give unused segments back at synchronisation, as far as their threshold says.
+
+mod entries;
+mod segments;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_headers::driver::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CUstream};
+
+use crate::handles::{Kind, Table};
+use crate::memory::{self, Allocation, Family, GRAIN, Owner};
+use crate::{device, order};
+use segments::Segments;
+
+/// A stream as far as reuse goes: (context, handle, thread for the per-thread default stream).
+pub(crate) type StreamKey = (u64, usize, u64);
+
+/// A pool.
+pub(crate) struct Pool {
+    pub(crate) device: CUdevice,
+    pub(crate) core: usize,
+    /// The device's own pool, which cannot be destroyed.
+    pub(crate) built_in: bool,
+    pub(crate) state: Mutex<State>,
+}
+
+/// What changes in a pool.
+pub(crate) struct State {
+    pub(crate) segments: Segments,
+    /// Freed in some stream's order, and not yet reached there.
+    pending: Vec<Pending>,
+    /// Live allocations with their rounded sizes.
+    live: HashMap<usize, usize>,
+    pub(crate) used: u64,
+    pub(crate) used_high: u64,
+    pub(crate) threshold: u64,
+    /// `CU_MEMPOOL_ATTR_REUSE_*`, in the header's order; all on.
+    pub(crate) reuse: [i32; 3],
+    /// Access of other devices (`CUmemAccess_flags`).
+    pub(crate) access: HashMap<CUdevice, u32>,
+    /// Destroyed while memory was out.
+    destroyed: bool,
+}
+
+struct Pending {
+    start: usize,
+    len: usize,
+    stream: StreamKey,
+    reached: Arc<AtomicBool>,
+}
+
+static POOLS: Table<Pool> = Table::new(Kind::Pool);
+/// (current pool, built-in pool) of each device.
+static OF_DEVICE: Mutex<Option<HashMap<CUdevice, (usize, usize)>>> = Mutex::new(None);
+
+impl Pool {
+    fn new(device: CUdevice, core: usize, built_in: bool, max: usize) -> Self {
+        Self {
+            device,
+            core,
+            built_in,
+            state: Mutex::new(State {
+                segments: Segments::new(core, max),
+                pending: Vec::new(),
+                live: HashMap::new(),
+                used: 0,
+                used_high: 0,
+                threshold: 0,
+                reuse: [1; 3],
+                access: HashMap::new(),
+                destroyed: false,
+            }),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Memory whose frees have been reached is free for everybody.
+    fn reclaim(&mut self) {
+        let segments = &mut self.segments;
+        self.pending.retain(|pending| {
+            let reached = pending.reached.load(Ordering::Acquire);
+            if reached {
+                segments.put(pending.start, pending.len);
+            }
+            !reached
+        });
+    }
+
+    fn take(&mut self, len: usize, stream: StreamKey) -> Result<usize, CUresult> {
+        self.reclaim();
+        if let Some(start) = self.segments.take(len) {
+            return Ok(start);
+        }
+        // What was freed in this very stream's order may be used next in it.
+        let same = |pending: &&mut Pending| pending.stream == stream && pending.len >= len;
+        if let Some(pending) = self.pending.iter_mut().find(same) {
+            let start = pending.start;
+            pending.start += len;
+            pending.len -= len;
+            self.pending.retain(|pending| pending.len > 0);
+            return Ok(start);
+        }
+        self.segments.grow(len)?;
+        self.segments
+            .take(len)
+            .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
+    /// Gives unused segments back until no more than `keep` bytes are reserved.
+    pub(crate) fn trim(&mut self, keep: u64) {
+        self.reclaim();
+        self.segments.release_down_to(keep);
+    }
+}
+
+/// A pool by its handle.
+pub(crate) fn get(pool: CUmemoryPool) -> Result<Arc<Pool>, CUresult> {
+    let found = POOLS
+        .get(pool.0.addr())
+        .filter(|pool| !pool.lock().destroyed);
+    found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+fn of_device(device: CUdevice) -> Result<(usize, usize), CUresult> {
+    let core = device::core_index(device)?;
+    let mut pools = OF_DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(*pools
+        .get_or_insert_default()
+        .entry(device)
+        .or_insert_with(|| {
+            let built_in = POOLS.insert(Pool::new(device, core, true, 0));
+            (built_in, built_in)
+        }))
+}
+
+fn handle(pool: usize) -> CUmemoryPool {
+    CUmemoryPool(std::ptr::without_provenance_mut(pool))
+}
+
+/// The pool that `cuMemAllocAsync` takes from.
+pub(crate) fn current(device: CUdevice) -> Result<CUmemoryPool, CUresult> {
+    of_device(device).map(|(current, _)| handle(current))
+}
+
+/// The device's own pool.
+pub(crate) fn built_in(device: CUdevice) -> Result<CUmemoryPool, CUresult> {
+    of_device(device).map(|(_, built_in)| handle(built_in))
+}
+
+fn set_current(device: CUdevice, pool: CUmemoryPool) -> Result<(), CUresult> {
+    of_device(device)?;
+    if get(pool)?.device != device {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let mut pools = OF_DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(entry) = pools.get_or_insert_default().get_mut(&device) {
+        entry.0 = pool.0.addr();
+    }
+    Ok(())
+}
+
+/// Allocates in stream order.
+pub(crate) fn allocate(
+    pool: CUmemoryPool,
+    size: usize,
+    stream: StreamKey,
+) -> Result<CUdeviceptr, CUresult> {
+    if size == 0 {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let len = memory::rounded(size, GRAIN)?;
+    let found = get(pool)?;
+    let mut state = found.lock();
+    let start = state.take(len, stream)?;
+    state.live.insert(start, len);
+    state.used += len as u64;
+    state.used_high = state.used_high.max(state.used);
+    let owner = Owner {
+        context: 0,
+        device: found.device,
+        core: found.core,
+    };
+    let family = Family::Pool(pool.0.addr());
+    memory::lock()?
+        .table
+        .insert(Allocation::new(start, size, len, family, owner));
+    Ok(start as CUdeviceptr)
+}
+
+/// The pool and the allocation of an address that `allocate` gave.
+fn take_live(address: usize) -> Result<(usize, usize), CUresult> {
+    let mut memory = memory::lock()?;
+    let found = memory
+        .table
+        .get(address)
+        .map(|found| (found.family, found.rounded));
+    let Some((Family::Pool(pool), len)) = found else {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    };
+    memory.table.remove(address);
+    Ok((pool, len))
+}
+
+/// Frees in stream order.
+pub(crate) fn free(
+    address: usize,
+    stream: CUstream,
+    per_thread: bool,
+    key: StreamKey,
+) -> Result<(), CUresult> {
+    let (pool, len) = take_live(address)?;
+    let reached = Arc::new(AtomicBool::new(false));
+    if let Some(pool) = POOLS.get(pool) {
+        let mut state = pool.lock();
+        state.live.remove(&address);
+        state.used -= len as u64;
+        let reached = Arc::clone(&reached);
+        state.pending.push(Pending {
+            start: address,
+            len,
+            stream: key,
+            reached,
+        });
+    }
+    let mark = move || {
+        reached.store(true, Ordering::Release);
+        finish(pool);
+    };
+    order::when_reached(stream, per_thread, Box::new(mark))
+}
+
+/// Frees at once: all work on the memory is done.
+pub(crate) fn free_now(address: usize) -> Result<(), CUresult> {
+    let (pool, len) = take_live(address)?;
+    if let Some(pool) = POOLS.get(pool) {
+        let mut state = pool.lock();
+        state.live.remove(&address);
+        state.used -= len as u64;
+        state.segments.put(address, len);
+    }
+    finish(pool);
+    Ok(())
+}
+
+/// A destroyed pool goes when its last memory comes back.
+fn finish(handle: usize) {
+    let Some(pool) = POOLS.get(handle) else {
+        return;
+    };
+    let mut state = pool.lock();
+    if state.destroyed && state.live.is_empty() {
+        state.trim(0);
+        if state.segments.reserved == 0 {
+            drop(state);
+            POOLS.remove(handle);
+        }
+    }
+}
+
+fn destroy(pool: CUmemoryPool) -> Result<(), CUresult> {
+    let found = get(pool)?;
+    if found.built_in {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    found.lock().destroyed = true;
+    // A device whose current pool goes falls back to its own.
+    let mut pools = OF_DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(entry) = pools.get_or_insert_default().get_mut(&found.device)
+        && entry.0 == pool.0.addr()
+    {
+        entry.0 = entry.1;
+    }
+    drop(pools);
+    drop(found);
+    finish(pool.0.addr());
+    Ok(())
+}
+
+/// At the end of a synchronising call: what is unused above the thresholds goes back.
+pub(crate) fn on_synchronize() {
+    for (_, pool) in POOLS.all() {
+        let mut state = pool.lock();
+        if state.segments.reserved > state.threshold {
+            let keep = state.threshold;
+            state.trim(keep);
+        }
+    }
+}
+
+/// The last context of a device is gone: its built-in pool starts afresh. Explicit pools live on.
+pub(crate) fn on_last_context_destroy(core: usize) {
+    for (handle, pool) in POOLS.all() {
+        if pool.core != core || !pool.built_in {
+            continue;
+        }
+        let mut state = pool.lock();
+        if let Ok(mut memory) = memory::lock() {
+            memory.table.take_family(Family::Pool(handle));
+        }
+        state.live.clear();
+        state.pending.clear();
+        state.used = 0;
+        state.segments.release_all();
+    }
+}
