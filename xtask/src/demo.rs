@@ -32,6 +32,9 @@ pub struct Args {
     /// Use the release artefacts of `cargo xtask dist`, which take longer to build.
     #[arg(long)]
     release: bool,
+    /// Use the artefacts in this folder instead of building them.
+    #[arg(long, value_name = "FOLDER")]
+    dist: Option<PathBuf>,
     /// Seconds that each of the three phases of work lasts.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=120))]
     seconds: u64,
@@ -63,7 +66,12 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let profile = if args.release { "release" } else { "dev" };
     eprintln!("building the {profile} artefacts (the first time takes a minute or two) ...");
-    let folder = dist::build(&build)?;
+    let folder = match &args.dist {
+        Some(folder) => folder
+            .canonicalize()
+            .with_context(|| format!("{}", folder.display()))?,
+        None => dist::build(&build)?,
+    };
     let tenant = build_tenant(&build)?;
     let built = Instant::now();
 
@@ -72,14 +80,14 @@ pub fn run(args: &Args) -> Result<()> {
     let mut stage = Stage::open(&gpu, account, &folder, &tenant, &PLANS)?;
     let length = Duration::from_secs(args.seconds);
 
-    stage.work("tenant A alone", &[0], length)?;
-    stage.work("tenant B alone", &[1], length)?;
+    stage.work("A alone", &[0], length)?;
+    stage.work("B alone", &[1], length)?;
     stage.work("both at once", &[0, 1], length)?;
     stage.overrun("over quota")?;
     let outcome = stage.close()?;
 
     let summary = verdict::judge(&outcome);
-    table::print_summary(&summary, &gpu.describe(), built.elapsed());
+    table::print_summary(&outcome, &summary, &gpu.describe(), built.elapsed());
     if !summary.holds() {
         bail!("a quota did not hold");
     }

@@ -140,7 +140,7 @@ impl Stage {
             self.tell(index, "overrun")?;
         }
         self.follow(title)?;
-        self.figures().map(drop)
+        self.draw(title, true)
     }
 
     /// Ends the tenants and gives the figures.
@@ -168,7 +168,7 @@ impl Stage {
         while self.waiting.iter().any(|&waiting| waiting) {
             let now = Instant::now();
             if now >= next_tick {
-                self.draw(title)?;
+                self.draw(title, false)?;
                 next_tick = now + TICK;
             }
             match self
@@ -234,7 +234,8 @@ impl Stage {
         Ok(figures)
     }
 
-    fn draw(&mut self, title: &str) -> Result<()> {
+    /// Shows the figures; `always` even if a terminal's absence asks for fewer lines.
+    fn draw(&mut self, title: &str, always: bool) -> Result<()> {
         let figures = self.figures()?;
         let mut rows = Vec::new();
         for ((player, now), history) in self
@@ -251,7 +252,12 @@ impl Stage {
             let got = history.first().map_or(0.0, |then| share(*then, now));
             rows.push(Row { player, got });
         }
-        self.screen.draw(title, self.began.elapsed(), &rows);
+        let at = self.began.elapsed();
+        if always {
+            self.screen.show(title, at, &rows);
+        } else {
+            self.screen.draw(title, at, &rows);
+        }
         Ok(())
     }
 }

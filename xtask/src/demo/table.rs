@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stdout};
 use std::time::{Duration, Instant};
 
-use super::stage::Player;
+use super::stage::{Outcome, Player};
 use super::verdict::{Check, Summary};
 
 /// One tenant in the table.
@@ -48,6 +48,11 @@ impl Screen {
             return;
         }
         self.last = Some(now);
+        self.show(title, at, rows);
+    }
+
+    /// Shows the figures, whether they are due or not.
+    pub(super) fn show(&mut self, title: &str, at: Duration, rows: &[Row<'_>]) {
         let mut text = String::new();
         if self.redraw {
             table(&mut text, title, at, rows);
@@ -111,30 +116,64 @@ fn line(text: &mut String, title: &str, at: Duration, rows: &[Row<'_>]) {
 }
 
 /// Prints what was got and whether every quota held.
-pub(super) fn print_summary(summary: &Summary, gpu: &str, took: Duration) {
+pub(super) fn print_summary(outcome: &Outcome, summary: &Summary, gpu: &str, took: Duration) {
+    let seconds = took.as_secs_f64();
+    println!("\nSummary ({gpu}, {seconds:.0} s; {})\n", summary.source);
+    print!("{}", figures(outcome));
+    println!();
     let colour = stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    println!(
-        "\nSummary ({gpu}, {:.0} s; figures by {})",
-        took.as_secs_f64(),
-        summary.source
-    );
-    for Check {
-        what,
-        figure,
-        holds,
-    } in &summary.checks
-    {
-        let (start, end) = match (colour, holds) {
-            (false, _) => ("", ""),
-            (true, true) => ("\x1b[32m", "\x1b[0m"),
-            (true, false) => ("\x1b[31m", "\x1b[0m"),
+    for Check { what, broken } in &summary.checks {
+        let (word, code) = if broken.is_empty() {
+            ("holds", "32")
+        } else {
+            ("FAILS", "31")
         };
-        let verdict = if *holds { "holds" } else { "FAILS" };
-        println!("  {start}{verdict}{end}  {what}: {figure}");
+        if colour {
+            println!("  \x1b[{code}m{word}\x1b[0m  {what}");
+        } else {
+            println!("  {word}  {what}");
+        }
+        for place in broken {
+            println!("         {place}");
+        }
     }
     for note in &summary.notes {
         println!("  note   {note}");
     }
+}
+
+/// The figures, a tenant a line.
+fn figures(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let mut head = format!("  {:<6} {:>12}", "tenant", "time asked");
+    for phase in &outcome.phases {
+        let _ = write!(head, " {:>14}", phase.title);
+    }
+    let _ = writeln!(
+        text,
+        "{head} {:>14} {:>12} {:>12}",
+        "memory asked", "most held", "over quota"
+    );
+    for (index, player) in outcome.tenants.iter().enumerate() {
+        let _ = write!(
+            text,
+            "  {:<6} {:>10.0} %",
+            player.plan.name, player.plan.compute
+        );
+        for phase in &outcome.phases {
+            let share = phase.shares.get(index).copied().flatten();
+            let share = share.map_or_else(|| "-".into(), |share| format!("{share:.1} %"));
+            let _ = write!(text, " {share:>14}");
+        }
+        let refused = format!(
+            "{}/{} refused",
+            player.refused_attempts(),
+            player.attempts.len()
+        );
+        let (asked, held) = (gib(player.plan.memory), gib(player.peak));
+        let _ = writeln!(text, " {asked:>14} {held:>12} {refused:>12}");
+    }
+    text
 }
 
 /// A size for people.

@@ -1,7 +1,8 @@
 //! Whether every quota held, from the figures alone.
 
-use super::stage::{Outcome, Phase, Player};
+use super::stage::{Outcome, Player};
 use super::table::gib;
+use super::tenant::Plan;
 
 /// A tenant may be this many points above its share: the burst that a bucket allows, over seconds.
 const TOLERANCE: f64 = 3.0;
@@ -20,42 +21,49 @@ pub(super) struct Summary {
     pub(super) notes: Vec<String>,
 }
 
-/// One thing that must hold.
+/// One promise.
 pub(super) struct Check {
-    pub(super) what: String,
-    pub(super) figure: String,
-    pub(super) holds: bool,
+    pub(super) what: &'static str,
+    /// Where it was broken; empty when it holds.
+    pub(super) broken: Vec<String>,
 }
 
 impl Summary {
     pub(super) fn holds(&self) -> bool {
-        !self.checks.is_empty() && self.checks.iter().all(|check| check.holds)
+        !self.checks.is_empty() && self.checks.iter().all(|check| check.broken.is_empty())
     }
 }
 
 /// Judges the figures.
 pub(super) fn judge(outcome: &Outcome) -> Summary {
-    let mut checks = Vec::new();
-    for player in &outcome.tenants {
-        checks.push(memory(player));
-        checks.push(attempts(player));
-        checks.push(Check {
-            what: format!("tenant {} ran to its end", player.plan.name),
-            figure: format!("{} kernels launched", player.done.launches),
-            holds: player.ended_well && player.done.launches > 0,
-        });
-    }
-    for phase in &outcome.phases {
-        for (player, share) in outcome.tenants.iter().zip(&phase.shares) {
-            if let Some(share) = share {
-                checks.push(time(phase, player, *share));
-            }
-        }
-    }
+    let each = |broken: fn(&Player) -> Option<String>| {
+        let name = |player: &Player| {
+            broken(player).map(|what| format!("tenant {} {what}", player.plan.name))
+        };
+        outcome.tenants.iter().filter_map(name).collect()
+    };
+    let checks = vec![
+        Check {
+            what: "no tenant held a byte more than its memory",
+            broken: each(memory),
+        },
+        Check {
+            what: "every allocation over quota was refused",
+            broken: each(attempts),
+        },
+        Check {
+            what: "no tenant got more than 3 points above its share",
+            broken: time(outcome),
+        },
+        Check {
+            what: "every tenant ran to its end",
+            broken: each(end),
+        },
+    ];
     let source = if outcome.by_simulator {
-        "the simulator's own account"
+        "by the simulator's own account"
     } else {
-        "the tenants: bytes held, and work done times its calibrated cost"
+        "by the tenants: bytes held, and work done times its calibrated cost"
     };
     Summary {
         source,
@@ -64,67 +72,64 @@ pub(super) fn judge(outcome: &Outcome) -> Summary {
     }
 }
 
-fn memory(player: &Player) -> Check {
-    Check {
-        what: format!(
-            "tenant {} never held more than its memory",
-            player.plan.name
-        ),
-        figure: format!(
-            "{} at most, of {}",
-            gib(player.peak),
-            gib(player.plan.memory)
-        ),
-        holds: player.peak > 0 && player.peak <= player.plan.memory,
+fn memory(player: &Player) -> Option<String> {
+    let (peak, limit) = (player.peak, player.plan.memory);
+    if peak == 0 {
+        return Some("held nothing, so nothing was shown".into());
     }
+    (peak > limit).then(|| format!("held {peak} bytes, {} over its memory", peak - limit))
 }
 
-fn attempts(player: &Player) -> Check {
-    let refused = player
-        .attempts
-        .iter()
-        .filter(|attempt| attempt.code == OUT_OF_MEMORY)
-        .count();
-    let absent = player
-        .attempts
-        .iter()
-        .filter(|attempt| attempt.code == NOT_SUPPORTED)
-        .count();
+fn attempts(player: &Player) -> Option<String> {
+    if player.refused_attempts() == 0 {
+        return Some("was refused nothing, so nothing was shown".into());
+    }
     let wrong: Vec<_> = player
         .attempts
         .iter()
         .filter(|attempt| !matches!(attempt.code, OUT_OF_MEMORY | NOT_SUPPORTED))
         .map(|attempt| {
             format!(
-                "; {} of {} answered {}",
+                "{} of {} answered {}",
                 attempt.call,
                 gib(attempt.bytes),
                 attempt.code
             )
         })
         .collect();
-    Check {
-        what: format!(
-            "tenant {} was refused every allocation over quota",
-            player.plan.name
-        ),
-        figure: format!(
-            "{refused} of {} out of memory, {absent} not supported{}",
-            player.attempts.len(),
-            wrong.concat()
-        ),
-        holds: refused > 0 && wrong.is_empty(),
-    }
+    (!wrong.is_empty()).then(|| wrong.join(", "))
 }
 
-fn time(phase: &Phase, player: &Player, share: f64) -> Check {
-    Check {
-        what: format!("tenant {}, {}", player.plan.name, phase.title),
-        figure: format!(
-            "{share:.1} % of GPU time, asked {:.0} %",
-            player.plan.compute
-        ),
-        holds: share <= player.plan.compute + TOLERANCE,
+fn time(outcome: &Outcome) -> Vec<String> {
+    let mut broken = Vec::new();
+    for phase in &outcome.phases {
+        for (player, share) in outcome.tenants.iter().zip(&phase.shares) {
+            let Plan { name, compute, .. } = player.plan;
+            if let Some(share) = share.filter(|share| *share > compute + TOLERANCE) {
+                let title = &phase.title;
+                broken.push(format!(
+                    "{title}: tenant {name} got {share:.1} % of {compute:.0} %"
+                ));
+            }
+        }
+    }
+    broken
+}
+
+fn end(player: &Player) -> Option<String> {
+    if player.done.launches == 0 {
+        return Some("launched nothing, so nothing was shown".into());
+    }
+    (!player.ended_well).then(|| "failed".into())
+}
+
+impl Player {
+    /// Allocations over the quota that were answered out of memory.
+    pub(super) fn refused_attempts(&self) -> usize {
+        self.attempts
+            .iter()
+            .filter(|attempt| attempt.code == OUT_OF_MEMORY)
+            .count()
     }
 }
 
@@ -153,7 +158,8 @@ fn notes(outcome: &Outcome) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::tenant::{Attempt, Done, Plan};
+    use crate::demo::stage::Phase;
+    use crate::demo::tenant::{Attempt, Done};
 
     fn outcome(share: f64, peak: u64, code: u32) -> Outcome {
         let player = Player {
