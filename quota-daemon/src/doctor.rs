@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     let mut findings = Findings::default();
     let shim = library::examine(args.shim.as_deref(), &mut findings);
     let settings = settings::examine(&mut findings);
-    driver::examine(shim.as_deref(), &mut findings);
+    driver::examine(shim.as_deref(), settings.as_ref(), &mut findings);
     shared::examine(&mut findings);
     if let Some(settings) = &settings {
         group::examine(settings, &mut findings);

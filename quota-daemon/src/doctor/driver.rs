@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use quota_abi::settings::Settings;
+
 use super::child;
 use super::finding::Findings;
 use super::probe::{Device, Seen};
@@ -11,7 +13,7 @@ use super::probe::{Device, Seen};
 const NO_DEVICE: u32 = 100;
 
 /// Examines the driver bare, then through the library.
-pub(super) fn examine(shim: Option<&Path>, findings: &mut Findings) {
+pub(super) fn examine(shim: Option<&Path>, settings: Option<&Settings>, findings: &mut Findings) {
     let bare = match probe(None) {
         Ok((seen, _)) => seen,
         Err(reason) => {
@@ -29,7 +31,7 @@ pub(super) fn examine(shim: Option<&Path>, findings: &mut Findings) {
     nvml(&bare, findings);
     let Some(shim) = shim else { return };
     match probe(Some(shim)) {
-        Ok((limited, said)) => compare(&bare, &limited, &said, findings),
+        Ok((limited, said)) => compare(&bare, &limited, settings, &said, findings),
         Err(reason) => findings.failure(
             "limited",
             format!("with the library preloaded, a program that only initialises CUDA {reason}"),
@@ -116,7 +118,13 @@ fn nvml(bare: &Seen, findings: &mut Findings) {
 }
 
 /// Reports what changes with the library preloaded and this environment's variables.
-fn compare(bare: &Seen, limited: &Seen, said: &str, findings: &mut Findings) {
+fn compare(
+    bare: &Seen,
+    limited: &Seen,
+    settings: Option<&Settings>,
+    said: &str,
+    findings: &mut Findings,
+) {
     if limited.init != 0 {
         let reason = if said.is_empty() {
             "it gave no reason"
@@ -145,28 +153,34 @@ fn compare(bare: &Seen, limited: &Seen, said: &str, findings: &mut Findings) {
         );
         return;
     }
-    for (bare, limited) in bare.devices.iter().zip(&limited.devices) {
-        device(bare, limited, findings);
+    for (number, (bare, limited)) in (0..).zip(bare.devices.iter().zip(&limited.devices)) {
+        let limit = settings.and_then(|settings| {
+            let uuid = quota_abi::spelling::uuid(&bare.uuid).ok()?;
+            settings.memory.of(Some(number), &uuid)
+        });
+        device(bare, limited, limit, findings);
     }
     if !said.is_empty() {
         findings.info("limited", format!("the library says: {said}"));
     }
 }
 
-fn device(bare: &Device, limited: &Device, findings: &mut Findings) {
-    let text = format!(
-        "{} shows {} of {}",
-        limited.uuid,
-        mib(limited.total),
-        mib(bare.total)
-    );
-    if limited.total < bare.total {
-        findings.ok("limited", format!("{text} under this environment's quota"));
-    } else {
-        findings.info(
+fn device(bare: &Device, limited: &Device, limit: Option<u64>, findings: &mut Findings) {
+    let (shown, real) = (mib(limited.total), mib(bare.total));
+    let text = format!("{} shows {shown} of {real}", limited.uuid);
+    match limit {
+        Some(limit) if limited.total > limit => findings.failure(
             "limited",
-            format!("{text}: no memory limit is set for it here"),
-        );
+            format!("{text}, although its limit is {}", mib(limit)),
+            "the library is not in the way of the driver here: please report it with this output",
+        ),
+        Some(_) => findings.ok("limited", format!("{text} under this environment's quota")),
+        None => {
+            findings.info(
+                "limited",
+                format!("{text}: no memory limit is set for it here"),
+            );
+        }
     }
 }
 
@@ -212,6 +226,7 @@ mod tests {
         compare(
             &seen(0, 8 << 30),
             &seen(800, 0),
+            None,
             "GPU_QUOTA_MEMORY=x: no size",
             &mut findings,
         );
@@ -219,11 +234,28 @@ mod tests {
         assert!(texts(&findings).contains("GPU_QUOTA_MEMORY=x: no size"));
     }
 
+    fn device_finding(total: u64, limit: Option<u64>) -> Findings {
+        let mut findings = Findings::default();
+        device(
+            &seen(0, 8 << 30).devices[0],
+            &seen(0, total).devices[0],
+            limit,
+            &mut findings,
+        );
+        findings
+    }
+
     #[test]
     fn a_smaller_total_is_a_quota_at_work() {
-        let mut findings = Findings::default();
-        compare(&seen(0, 8 << 30), &seen(0, 1 << 30), "", &mut findings);
+        let findings = device_finding(1 << 30, Some(1 << 30));
         assert!(!findings.failed());
-        assert!(texts(&findings).contains("1024 MiB of 8192 MiB"));
+        assert!(texts(&findings).contains("1024 MiB of 8192 MiB under"));
+    }
+
+    #[test]
+    fn a_limit_that_does_not_show_is_a_failure() {
+        assert!(device_finding(8 << 30, Some(1 << 30)).failed());
+        assert!(!device_finding(8 << 30, Some(9 << 30)).failed());
+        assert!(!device_finding(8 << 30, None).failed());
     }
 }
