@@ -185,6 +185,18 @@ pub fn read<'a>(variable: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Settings,
     })
 }
 
+/// Only what is reported and where, so that a refusal of the rest can be reported. A bad value counts as none here; [`read`]
+/// refuses it.
+pub fn read_log<'a>(variable: impl Fn(&str) -> Option<&'a [u8]>) -> (Log, Option<String>) {
+    let reader = Reader { variable };
+    let level = reader.read("GPU_QUOTA_LOG", "error", log);
+    let file = reader.read("GPU_QUOTA_LOG_FILE", "/tmp/gpu-quota.log", text);
+    (
+        level.ok().flatten().unwrap_or_default(),
+        file.ok().flatten(),
+    )
+}
+
 /// A variable that other shims read, plain and with a device's number behind it.
 struct Alias<T> {
     name: &'static str,

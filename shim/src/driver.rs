@@ -12,6 +12,17 @@ crate::hook::uses! { DRIVER as fns;
     cuDeviceGetCount
     cuDeviceGetUuid
     cuDeviceGetUuid_v2
+    cuDeviceGetDefaultMemPool
+    cuDeviceGetMemPool
+    cuDevicePrimaryCtxGetState
+    cuCtxFromGreenCtx
+    cuMemFree_v2
+    cuMemFreeAsync
+    cuMemFreeAsync_ptsz
+    cuMemPoolGetAttribute
+    cuMemPoolTrimTo
+    cuStreamIsCapturing
+    cuStreamIsCapturing_ptsz
     cuThreadExchangeStreamCaptureMode
 }
 

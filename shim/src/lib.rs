@@ -3,13 +3,21 @@
 //! Stands between a program and `libcuda.so.1` / `libnvidia-ml.so.1`. [`interpose`] is how calls get here, [`hooks`] which
 //! ones, [`guard`] the frame around each; the rest decides.
 
+mod attach;
+mod context;
+mod device;
 mod driver;
 mod guard;
 mod hook;
 mod hooks;
 mod interpose;
 mod library;
+mod lock;
+mod memory;
 mod names;
 mod nvml;
+mod nvml_view;
 mod proc_address;
 mod process;
+mod report;
+mod table;

@@ -1,10 +1,243 @@
-//! This process in its group.
+//! This process in its group: attached at `cuInit`, found by every hook, made anew in a child of `fork`.
+//!
+//! # Safety
+//! The pointer to the process lies in a page that the kernel zeroes in a child that does not share our memory: such a child
+//! is not attached and takes a slot of its own, never its parent's. A child that shares the memory (vfork) is the parent as
+//! far as quotas go. Nothing here is ever freed: libraries call the driver until the very end.
+
+use core::ffi::c_int;
+use core::ptr::NonNull;
 
 use cuda_headers::driver::CUresult;
+use quota_abi::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use quota_abi::{map, slots};
 
+use crate::attach::{self, Outcome};
+use crate::context::Contexts;
+use crate::device::Devices;
+use crate::driver::{call, relaxed};
 use crate::guard::Aside;
+use crate::memory::Memory;
+use crate::report;
 
-/// `cuInit`.
-pub(crate) fn initialise(call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
-    Ok(call())
+/// Everything of an attached process.
+pub(crate) struct Process {
+    /// The devices that it sees.
+    pub(crate) devices: Devices,
+    /// Its contexts.
+    pub(crate) contexts: Contexts,
+    /// What it has allocated.
+    pub(crate) memory: Memory,
+}
+
+/// What the fork-wiped page holds. Zero: nothing has happened in this process.
+struct Page {
+    process: AtomicPtr<Process>,
+    state: AtomicU32,
+    /// The refusal's code, for `cuInit` to answer again.
+    code: AtomicU32,
+    /// The owner's pid, where the kernel cannot wipe.
+    pid: AtomicU64,
+}
+
+const FRESH: u32 = 0;
+/// A thread is attaching.
+const BUSY: u32 = 1;
+/// Attached, devices not yet known: the driver has still to be initialised.
+const WAITING: u32 = 2;
+const ATTACHED: u32 = 3;
+const ASIDE: u32 = 4;
+const REFUSED: u32 = 5;
+
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
+/// Whether the kernel wipes the page in a child (Linux 4.14); else pids are compared.
+static WIPED: AtomicU32 = AtomicU32::new(0);
+/// Attached and waiting for the driver: what `attach` gave.
+static PENDING: AtomicPtr<attach::Attached> = AtomicPtr::new(core::ptr::null_mut());
+
+/// This process, if it is attached and its devices are known.
+#[inline]
+pub(crate) fn limited() -> Result<&'static Process, Aside> {
+    // SAFETY: null, or a page that is never unmapped.
+    if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
+        if WIPED.load(Ordering::Relaxed) == 0 {
+            forget_parent(page);
+        }
+        // SAFETY: null, or a process that is never freed.
+        if let Some(process) = unsafe { page.process.load(Ordering::Acquire).as_ref() } {
+            return Ok(process);
+        }
+        if page.state.load(Ordering::Relaxed) == ASIDE {
+            return Err(Aside::NotLimited);
+        }
+    }
+    late()
+}
+
+/// `cuInit`: a quota that cannot be enforced stops the program here, before the driver is asked.
+pub(crate) fn initialise(driver: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    let Some(page) = page() else {
+        report::stop(format_args!(
+            "no memory to attach; free some and start again"
+        ));
+        return Ok(CUresult::CUDA_ERROR_SYSTEM_NOT_READY);
+    };
+    match attach_once(page) {
+        ASIDE => Err(Aside::NotLimited),
+        REFUSED => Ok(CUresult(page.code.load(Ordering::Relaxed))),
+        ATTACHED => Ok(driver()),
+        _ => {
+            let answer = driver();
+            if answer == CUresult::CUDA_SUCCESS && !learn_devices(page) {
+                return Ok(CUresult(page.code.load(Ordering::Relaxed)));
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// A hook before any `cuInit` that we saw: a child after `fork`, a call too early, or a driver initialised past us, in which
+/// case the quota holds from here on.
+#[cold]
+fn late() -> Result<&'static Process, Aside> {
+    let mut count: c_int = 0;
+    // SAFETY: a live out-pointer.
+    let answer = relaxed(|| unsafe { call!(cuDeviceGetCount(&raw mut count)) });
+    if answer != CUresult::CUDA_SUCCESS {
+        return Err(Aside::NotInitialised);
+    }
+    let page = page().ok_or(Aside::NotInitialised)?;
+    match attach_once(page) {
+        WAITING | ATTACHED if learn_devices(page) => {
+            // SAFETY: null, or a process that is never freed.
+            unsafe { page.process.load(Ordering::Acquire).as_ref() }.ok_or(Aside::NotInitialised)
+        }
+        ASIDE => Err(Aside::NotLimited),
+        _ => Err(Aside::NotInitialised),
+    }
+}
+
+/// Attaches, or waits for the thread that does. The state afterwards.
+fn attach_once(page: &Page) -> u32 {
+    loop {
+        let claimed =
+            page.state
+                .compare_exchange(FRESH, BUSY, Ordering::Acquire, Ordering::Acquire);
+        match claimed {
+            Ok(_) => break,
+            Err(BUSY) => pause(),
+            Err(state) => return state,
+        }
+    }
+    let state = match attach::attach() {
+        Outcome::Aside => ASIDE,
+        Outcome::Refused(code) => {
+            page.code.store(code.0, Ordering::Relaxed);
+            REFUSED
+        }
+        Outcome::Attached(attached) => {
+            PENDING.store(Box::into_raw(attached), Ordering::Release);
+            WAITING
+        }
+    };
+    page.state.store(state, Ordering::Release);
+    state
+}
+
+/// Makes the process from what is pending, now that the driver can be asked for its devices. `false` if they cannot be
+/// limited, which is a refusal.
+fn learn_devices(page: &Page) -> bool {
+    let claimed = page
+        .state
+        .compare_exchange(WAITING, BUSY, Ordering::Acquire, Ordering::Acquire);
+    match claimed {
+        Ok(_) => {}
+        Err(BUSY) => {
+            while page.state.load(Ordering::Acquire) == BUSY {
+                pause();
+            }
+            return page.state.load(Ordering::Acquire) == ATTACHED;
+        }
+        Err(state) => return state == ATTACHED,
+    }
+    // SAFETY: stored before the state became WAITING, taken by one thread.
+    let attached = unsafe { PENDING.load(Ordering::Acquire).as_ref() };
+    let devices = attached.ok_or(CUresult::CUDA_ERROR_UNKNOWN);
+    match devices.and_then(|attached| relaxed(|| Devices::learn(attached))) {
+        Ok(devices) => {
+            let process = Box::new(Process {
+                devices,
+                contexts: Contexts::new(),
+                memory: Memory::new(),
+            });
+            page.process
+                .store(Box::into_raw(process), Ordering::Release);
+            page.state.store(ATTACHED, Ordering::Release);
+            true
+        }
+        Err(code) => {
+            page.code.store(code.0, Ordering::Relaxed);
+            page.state.store(REFUSED, Ordering::Release);
+            false
+        }
+    }
+}
+
+/// Frees the slots of the group's dead processes. `true` if there were any.
+pub(crate) fn reap() -> bool {
+    // SAFETY: null, or never freed.
+    unsafe { PENDING.load(Ordering::Acquire).as_ref() }
+        .is_some_and(|attached| slots::reap(&attached.region, &attached.me))
+}
+
+/// The page, made by the first call. `None` without memory.
+fn page() -> Option<&'static Page> {
+    let known = PAGE.load(Ordering::Acquire);
+    // SAFETY: null, or a page that is never unmapped.
+    if let Some(page) = unsafe { known.as_ref() } {
+        return Some(page);
+    }
+    let size = size_of::<Page>();
+    let (pages, wiped): (NonNull<u8>, u32) = match map::wiped_on_fork(size) {
+        Some(pages) => (pages, 1),
+        None => (map::anonymous(size)?, 0),
+    };
+    let page = pages.cast::<Page>();
+    WIPED.store(wiped, Ordering::Relaxed);
+    let first = PAGE.compare_exchange(
+        core::ptr::null_mut(),
+        page.as_ptr(),
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
+    match first {
+        // SAFETY: a zeroed page is a fresh `Page`, and stays mapped.
+        Ok(_) => Some(unsafe { page.as_ref() }),
+        Err(other) => {
+            // SAFETY: nobody has seen this page.
+            unsafe { map::release(pages, size) };
+            // SAFETY: the other thread's page, which stays mapped.
+            unsafe { other.as_ref() }
+        }
+    }
+}
+
+/// Where the kernel cannot wipe the page: zeroes it in a child.
+#[cold]
+fn forget_parent(page: &Page) {
+    // SAFETY: asks for a number.
+    let pid = u64::try_from(unsafe { libc::getpid() }).unwrap_or(0);
+    if page.pid.swap(pid, Ordering::Relaxed) != pid {
+        page.process.store(core::ptr::null_mut(), Ordering::Relaxed);
+        page.state.store(FRESH, Ordering::Relaxed);
+    }
+}
+
+fn pause() {
+    let short = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000,
+    };
+    // SAFETY: a live timespec; no answer wanted.
+    unsafe { libc::nanosleep(&raw const short, core::ptr::null_mut()) };
 }

@@ -6,16 +6,29 @@
     reason = "NVIDIA's identifiers, under which the functions are exported"
 )]
 
+pub(crate) mod array;
+pub(crate) mod context;
 pub(crate) mod init;
+pub(crate) mod memory;
+pub(crate) mod nvml;
+pub(crate) mod view;
+pub(crate) mod vmm;
 
 use crate::hook::Entry;
 use crate::names::Names;
 
 /// The tables of the driver's functions.
-pub(crate) static DRIVER: &[&[Entry]] = &[init::HOOKS];
+pub(crate) static DRIVER: &[&[Entry]] = &[
+    init::HOOKS,
+    context::HOOKS,
+    memory::HOOKS,
+    vmm::HOOKS,
+    array::HOOKS,
+    view::HOOKS,
+];
 
 /// The tables of NVML's functions.
-pub(crate) static NVML: &[&[Entry]] = &[];
+pub(crate) static NVML: &[&[Entry]] = &[nvml::HOOKS];
 
 /// All of them by exact name.
 pub(crate) static NAMES: Names = Names::build(&[DRIVER, NVML]);

@@ -1,0 +1,237 @@
+//! The devices that this process sees, with their limits and their part of the region.
+
+use core::ffi::c_int;
+
+use cuda_headers::driver::{CUdevice, CUresult, CUuuid};
+use quota_abi::bucket::Bucket;
+use quota_abi::devices;
+use quota_abi::layout::DeviceRow;
+use quota_abi::ledger::{Ledger, Verdict};
+use quota_abi::region::Mapped;
+use quota_abi::spelling::Ppm;
+use quota_abi::sync::Ordering;
+
+use crate::attach::Attached;
+use crate::context::DeviceContexts;
+use crate::driver::call;
+use crate::lock::Lock;
+use crate::report;
+
+/// New tries of a request that only others' requests stand in the way of.
+const TRIES: u32 = 200;
+
+/// All devices, by the number under which CUDA shows them.
+pub(crate) struct Devices(Vec<Device>);
+
+/// One device.
+pub(crate) struct Device {
+    /// Its number here.
+    pub(crate) number: usize,
+    /// Its UUID, the same in every process.
+    pub(crate) uuid: [u8; 16],
+    /// Bytes of memory, if limited.
+    pub(crate) memory: Option<u64>,
+    /// Share of its time, if limited.
+    pub(crate) compute: Option<Ppm>,
+    /// What this process's contexts on it are charged, together.
+    pub(crate) context_charge: u64,
+    /// This process's contexts on it.
+    pub(crate) contexts: Lock<DeviceContexts>,
+    handle: CUdevice,
+    region: Mapped,
+    index: usize,
+    slot: usize,
+}
+
+/// Bytes that have been admitted and go back unless they are kept.
+#[must_use]
+pub(crate) struct Reservation<'a> {
+    device: &'a Device,
+    bytes: u64,
+}
+
+impl Devices {
+    /// Asks the driver for its devices, and finds each in the region. Otherwise what `cuInit` answers; the reason has been
+    /// said.
+    pub(crate) fn learn(attached: &Attached) -> Result<Self, CUresult> {
+        let mut count: c_int = 0;
+        // SAFETY: a live out-pointer.
+        let answer = unsafe { call!(cuDeviceGetCount(&raw mut count)) };
+        if answer != CUresult::CUDA_SUCCESS {
+            return Err(answer);
+        }
+        (0..count)
+            .map(|number| Device::learn(attached, number))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The device of a driver handle.
+    #[inline]
+    pub(crate) fn get(&self, handle: CUdevice) -> Option<&Device> {
+        let number = usize::try_from(handle).ok()?;
+        match self.0.get(number) {
+            Some(device) if device.handle == handle => Some(device),
+            _ => self.0.iter().find(|device| device.handle == handle),
+        }
+    }
+
+    /// The device of a number, as kept in a record.
+    #[inline]
+    pub(crate) fn by_number(&self, number: usize) -> Option<&Device> {
+        self.0.get(number)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Device> {
+        self.0.iter()
+    }
+}
+
+impl Device {
+    fn learn(attached: &Attached, number: c_int) -> Result<Self, CUresult> {
+        let mut handle: CUdevice = 0;
+        // SAFETY: a live out-pointer.
+        let answer = unsafe { call!(cuDeviceGet(&raw mut handle, number)) };
+        if answer != CUresult::CUDA_SUCCESS {
+            return Err(answer);
+        }
+        let uuid = uuid_of(handle)?;
+        let Some(index) = devices::index_of(&attached.region, &uuid) else {
+            report::stop(format_args!(
+                "the group has seen too many devices; set GPU_QUOTA_GROUP to a new name"
+            ));
+            return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
+        };
+        let settings = &attached.settings;
+        let shown = u32::try_from(number).ok();
+        Ok(Self {
+            number: usize::try_from(number).unwrap_or(0),
+            uuid,
+            memory: settings.memory.of(shown, &uuid),
+            compute: settings.compute.of(shown, &uuid),
+            context_charge: attached.context(),
+            contexts: Lock::new(DeviceContexts::default()),
+            handle,
+            region: attached.region,
+            index,
+            slot: attached.slot,
+        })
+    }
+
+    /// Admits `bytes` if they fit; tries once, gives up nothing.
+    pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
+        let Some(limit) = self.memory else {
+            // Nothing to be refused: charged when the driver has succeeded.
+            return Some(Reservation {
+                device: self,
+                bytes,
+            });
+        };
+        match self.ledger()?.reserve(self.slot, bytes, limit, step_back) {
+            Verdict::Admitted => Some(Reservation {
+                device: self,
+                bytes,
+            }),
+            Verdict::Full | Verdict::Contended => None,
+        }
+    }
+
+    /// Charges what has happened already and cannot be undone.
+    pub(crate) fn charge(&self, bytes: u64) {
+        if let Some(ledger) = self.ledger() {
+            ledger.force(self.slot, bytes);
+        }
+    }
+
+    /// Gives back what was charged.
+    pub(crate) fn refund(&self, bytes: u64) {
+        if let Some(ledger) = self.ledger() {
+            ledger.refund(self.slot, bytes);
+        }
+    }
+
+    /// Bytes that the whole group holds.
+    pub(crate) fn usage(&self) -> u64 {
+        self.ledger().map_or(0, |ledger| ledger.usage())
+    }
+
+    /// Counts a refusal, and says so to whoever wants to know.
+    pub(crate) fn denied(&self, bytes: u64) {
+        if let Some(row) = self.row() {
+            row.denials.fetch_add(1, Ordering::Relaxed);
+        }
+        report::info(format_args!(
+            "refused {bytes} bytes on device {}: {} of {} in use",
+            self.number,
+            self.usage(),
+            self.memory.unwrap_or(u64::MAX)
+        ));
+    }
+
+    /// The driver's handle.
+    pub(crate) fn handle(&self) -> CUdevice {
+        self.handle
+    }
+
+    /// Its GPU time, shared by the group.
+    pub(crate) fn bucket(&self) -> Option<&Bucket> {
+        self.region.buckets.get(self.index)
+    }
+
+    fn row(&self) -> Option<&DeviceRow> {
+        self.region.devices.get(self.index)
+    }
+
+    fn ledger(&self) -> Option<Ledger<'_>> {
+        devices::ledger(&self.region, self.index)
+    }
+}
+
+impl Reservation<'_> {
+    /// Keeps it charged: the driver has succeeded.
+    pub(crate) fn keep(self) {
+        if self.device.memory.is_none() {
+            self.device.charge(self.bytes);
+        }
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if self.device.memory.is_some() {
+            self.device.refund(self.bytes);
+        }
+    }
+}
+
+/// The instance's own UUID under MIG, which only the second version tells.
+fn uuid_of(handle: CUdevice) -> Result<[u8; 16], CUresult> {
+    let mut uuid = CUuuid { bytes: [0; 16] };
+    // SAFETY: a live out-pointer.
+    let mut answer = unsafe { call!(cuDeviceGetUuid_v2(&raw mut uuid, handle)) };
+    if answer == CUresult::CUDA_ERROR_NOT_FOUND {
+        // SAFETY: as above.
+        answer = unsafe { call!(cuDeviceGetUuid(&raw mut uuid, handle)) };
+    }
+    if answer != CUresult::CUDA_SUCCESS {
+        return Err(answer);
+    }
+    Ok(uuid.bytes.map(|byte| byte.cast_unsigned()))
+}
+
+/// Waits before a new try, longer each time; about 20 ms in all.
+fn step_back(tries: u32) -> bool {
+    if tries < 20 {
+        // SAFETY: gives the processor away.
+        unsafe { libc::sched_yield() };
+        return true;
+    }
+    let short = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: libc::c_long::from(tries) * 1_000,
+    };
+    // SAFETY: a live timespec; no answer wanted.
+    unsafe { libc::nanosleep(&raw const short, core::ptr::null_mut()) };
+    tries < TRIES
+}

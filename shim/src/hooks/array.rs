@@ -1,0 +1,46 @@
+//! Arrays and mipmapped arrays.
+
+use core::ffi::c_uint;
+
+use cuda_headers::driver::{
+    CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR,
+    CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUmipmappedArray, CUresult,
+};
+use cuda_headers::fns;
+
+use crate::hook::hooks;
+use crate::memory::array;
+
+hooks! { DRIVER as fns;
+    fn cuArrayCreate(
+        pHandle: *mut CUarray,
+        pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR_v1,
+    ) -> CUresult = |call| array::create(pHandle, pAllocateArray, &call);
+
+    fn cuArrayCreate_v2(
+        pHandle: *mut CUarray,
+        pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
+    ) -> CUresult = |call| array::create(pHandle, pAllocateArray, &call);
+
+    fn cuArray3DCreate(
+        pHandle: *mut CUarray,
+        pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR_v1,
+    ) -> CUresult = |call| array::create(pHandle, pAllocateArray, &call);
+
+    fn cuArray3DCreate_v2(
+        pHandle: *mut CUarray,
+        pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
+    ) -> CUresult = |call| array::create(pHandle, pAllocateArray, &call);
+
+    fn cuMipmappedArrayCreate(
+        pHandle: *mut CUmipmappedArray,
+        pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
+        numMipmapLevels: c_uint,
+    ) -> CUresult =
+        |call| array::create_levels(pHandle, pMipmappedArrayDesc, numMipmapLevels, &call);
+
+    fn cuArrayDestroy(hArray: CUarray) -> CUresult = |call| array::destroy(hArray, &call);
+
+    fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult =
+        |call| array::destroy(hMipmappedArray, &call);
+}

@@ -1,0 +1,106 @@
+//! A lock for a few instructions on process-local tables.
+//!
+//! Never held over a call that could wait for the application, and never in memory that another process sees. A child of
+//! `fork` makes new tables with new locks, so one that was held at the fork hangs nobody.
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+use quota_abi::sync::{AtomicU32, Ordering};
+
+/// Looks this often before it gives its processor to whoever holds the lock.
+const SPINS: u32 = 64;
+
+/// A value behind a lock.
+pub(crate) struct Lock<T> {
+    held: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock hands the value to one thread at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self {
+            held: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> Held<'_, T> {
+        let free = self
+            .held
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        if free.is_err() {
+            self.wait();
+        }
+        Held { lock: self }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        loop {
+            for _ in 0..SPINS {
+                core::hint::spin_loop();
+                let looks_free = self.held.load(Ordering::Relaxed) == 0;
+                if looks_free && self.held.swap(1, Ordering::Acquire) == 0 {
+                    return;
+                }
+            }
+            // SAFETY: gives the processor away.
+            unsafe { libc::sched_yield() };
+        }
+    }
+}
+
+/// The value while it is locked.
+pub(crate) struct Held<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread holds the lock.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.held.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let lock = Lock::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..10_000 {
+                        *lock.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 40_000);
+    }
+}

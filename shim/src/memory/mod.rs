@@ -1,0 +1,122 @@
+//! What this process has allocated on its devices: one file for each family.
+
+pub(crate) mod array;
+pub(crate) mod linear;
+pub(crate) mod pool;
+pub(crate) mod view;
+pub(crate) mod vmm;
+
+use crate::device::{Device, Reservation};
+use crate::process::{self, Process};
+use crate::report;
+use crate::table::{NoMemory, Table};
+
+/// The driver hands out memory in steps of this many bytes.
+const STEP: u64 = 512;
+
+/// All records of a process.
+pub(crate) struct Memory {
+    /// Linear, pitched, managed and stream-ordered memory, by address.
+    addresses: Table<Record>,
+    /// Arrays and mipmapped arrays, by handle.
+    arrays: Table<Record>,
+    pools: pool::Pools,
+    physical: vmm::Physical,
+}
+
+/// One allocation.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct Record {
+    /// Bytes charged.
+    bytes: u64,
+    /// Number of its device in this process.
+    device: u16,
+    owner: Owner,
+}
+
+/// What an allocation goes with.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum Owner {
+    /// The context of this id: destroyed with it.
+    Context(u32),
+    /// The pool of this handle: charged by the pool.
+    Pool(u64),
+}
+
+impl Memory {
+    pub(crate) const fn new() -> Self {
+        Self {
+            addresses: Table::new(),
+            arrays: Table::new(),
+            pools: pool::Pools::new(),
+            physical: vmm::Physical::new(),
+        }
+    }
+}
+
+/// Admits `bytes`, after taking what the dead and our own pools' slack have left. `None` is a refusal, and counted as one.
+pub(crate) fn reserve<'a>(
+    process: &Process,
+    device: &'a Device,
+    bytes: u64,
+) -> Option<Reservation<'a>> {
+    if let Some(reservation) = device.reserve(bytes) {
+        return Some(reservation);
+    }
+    reserve_again(process, device, bytes)
+}
+
+#[cold]
+fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Option<Reservation<'a>> {
+    for make_room in [&process::reap as &dyn Fn() -> bool, &|| {
+        process.memory.pools.trim(device)
+    }] {
+        if make_room()
+            && let Some(reservation) = device.reserve(bytes)
+        {
+            return Some(reservation);
+        }
+    }
+    device.denied(bytes);
+    None
+}
+
+/// Gives back the linear, managed and array memory of a context that is gone.
+pub(crate) fn drop_context(process: &Process, context: u32) {
+    for table in [&process.memory.addresses, &process.memory.arrays] {
+        table.sweep(
+            |_, record| record.owner == Owner::Context(context),
+            |_, record| give_back(process, record),
+        );
+    }
+}
+
+/// Keeps a record. One that was there under the same key has been freed where we did not see it.
+fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) {
+    match table.insert(key, record) {
+        Ok(None) => {}
+        Ok(Some(stale)) => give_back(process, stale),
+        // Stays charged until the process ends: the quota holds, and the kernel is out of memory.
+        Err(NoMemory) => report::debug(format_args!("no memory to remember an allocation")),
+    }
+}
+
+/// Gives back what a record was charged.
+fn give_back(process: &Process, record: Record) {
+    let Some(device) = process.devices.by_number(record.device.into()) else {
+        return;
+    };
+    match record.owner {
+        Owner::Context(_) => device.refund(record.bytes),
+        Owner::Pool(pool) => process.memory.pools.freed(device, pool, record.bytes),
+    }
+}
+
+/// Bytes that the driver takes for a request.
+fn rounded(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX)
+}
+
+fn number_of(device: &Device) -> u16 {
+    u16::try_from(device.number).unwrap_or(u16::MAX)
+}
