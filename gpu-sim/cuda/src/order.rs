@@ -55,3 +55,8 @@ pub(crate) fn thread() -> u64 {
     // SAFETY: gettid has no preconditions.
     u64::try_from(unsafe { libc::gettid() }).unwrap_or(0)
 }
+
+/// Waits for the work of all contexts, as unmapping memory does.
+pub(crate) fn synchronize_all() -> Result<(), CUresult> {
+    crate::ctx::all().into_iter().try_for_each(synchronize)
+}

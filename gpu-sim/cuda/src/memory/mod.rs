@@ -5,6 +5,7 @@ pub(crate) mod arena;
 mod entries;
 mod graph;
 mod heap;
+mod managed;
 mod table;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cuda_headers::driver::{CUdevice, CUresult};
 
 use crate::ctx::Context;
-use crate::state;
+use crate::{array, ipc, pool, state};
 pub(crate) use arena::{Arena, BLOCK, Ranges};
 pub(crate) use graph::{graph_commit, graph_forget, graph_release, graph_reserve};
 use heap::Heap;
@@ -143,6 +144,11 @@ pub(crate) fn free_global(base: usize) -> Result<(), CUresult> {
     free_if(base, |family| family == Family::Global)
 }
 
+/// Frees the memory of an array.
+pub(crate) fn free_array(base: usize) -> Result<(), CUresult> {
+    free_if(base, |family| family == Family::Array)
+}
+
 fn free_if(base: usize, fits: impl FnOnce(Family) -> bool) -> Result<(), CUresult> {
     let mut memory = lock()?;
     let found = memory.table.get(base).filter(|found| fits(found.family));
@@ -162,10 +168,14 @@ pub(crate) fn find(address: u64) -> Option<Allocation> {
 
 /// Frees the linear and managed memory of a context that ends. Nothing runs on it any more.
 pub(crate) fn on_context_destroy(context: u64) {
+    array::on_context_destroy(context);
+    ipc::on_context_destroy(context);
     let Ok(mut memory) = lock() else { return };
     for gone in memory.table.take_of(context) {
         let (heap, arena) = memory.heap(gone.family);
         heap.put(arena, gone.owner, gone.base, gone.rounded);
     }
+    drop(memory);
+    pool::on_context_destroy();
 }
 pub(crate) use entries::{address, null_address};

@@ -14,6 +14,8 @@ pub(crate) enum Family {
     Managed,
     /// A variable of a module.
     Global,
+    /// An array's, which has no address for the application.
+    Array,
     /// From the pool with this handle.
     Pool(usize),
     /// A memory node of a graph.
@@ -40,7 +42,8 @@ pub(crate) struct Allocation {
     pub(crate) owner: Owner,
     /// Never used twice in a process.
     pub(crate) id: u64,
-    /// `cuMemHostAlloc` or `cuMemHostRegister` flags; `cuMemAllocManaged` flags.
+    /// `cuMemHostAlloc`, `cuMemHostRegister` or `cuMemAllocManaged` flags; 1 for a mapping of host
+    /// memory.
     pub(crate) flags: u32,
     /// Set by `cuPointerSetAttribute`.
     pub(crate) sync_memops: bool,
@@ -72,7 +75,11 @@ impl Allocation {
 
     /// Memory of the host, whoever allocated it.
     pub(crate) fn on_host(&self) -> bool {
-        matches!(self.family, Family::Host | Family::Registered)
+        match self.family {
+            Family::Host | Family::Registered => true,
+            Family::Mapping => self.flags != 0,
+            _ => false,
+        }
     }
 
     /// Whether `len` bytes from `address` on lie inside.
@@ -138,7 +145,7 @@ impl Table {
             allocation.owner.context == context
                 && matches!(
                     allocation.family,
-                    Family::Linear | Family::Managed | Family::Global
+                    Family::Linear | Family::Managed | Family::Global | Family::Array
                 )
         };
         let bases: Vec<usize> = self

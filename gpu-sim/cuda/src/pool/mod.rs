@@ -12,7 +12,7 @@ use cuda_headers::driver::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CUstre
 
 use crate::handles::{Kind, Table};
 use crate::memory::{self, Allocation, Family, GRAIN, Owner};
-use crate::{device, order};
+use crate::{ctx, device, order};
 use segments::Segments;
 
 /// A stream as far as reuse goes: (context, handle, thread for the per-thread default stream).
@@ -295,10 +295,14 @@ pub(crate) fn on_synchronize() {
     }
 }
 
-/// The last context of a device is gone: its built-in pool starts afresh. Explicit pools live on.
-pub(crate) fn on_last_context_destroy(core: usize) {
+/// The built-in pool of a device without contexts starts afresh. Explicit pools live on.
+pub(crate) fn on_context_destroy() {
+    let contexts = ctx::all();
     for (handle, pool) in POOLS.all() {
-        if pool.core != core || !pool.built_in {
+        let used = contexts
+            .iter()
+            .any(|context| context.core_device == pool.core);
+        if used || !pool.built_in {
             continue;
         }
         let mut state = pool.lock();
