@@ -12,6 +12,7 @@ use crate::guard::Aside;
 use crate::memory;
 use crate::process::{self, Process};
 use crate::table::Table;
+use crate::time;
 
 /// The contexts of this process by handle.
 pub(crate) struct Contexts {
@@ -85,6 +86,7 @@ pub(crate) fn create(
         // SAFETY: the driver has just written it for its caller.
         let handle = unsafe { context.read() };
         process.contexts.add(handle, device, false);
+        time::context_changed();
     } else {
         end(device);
     }
@@ -99,6 +101,7 @@ pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result
     let Some(known) = known else {
         return Err(Aside::Unknown);
     };
+    time::context_goes(handle);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         gone(process, known);
@@ -162,6 +165,7 @@ pub(crate) fn release_primary(
     let process = process::limited()?;
     let number = device;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
+    time::contexts_may_go();
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
         return Ok(answer);

@@ -8,6 +8,8 @@ use cuda_headers::fns;
 crate::hook::uses! { DRIVER as fns;
     cuCtxGetCurrent
     cuCtxGetDevice
+    cuCtxPopCurrent_v2
+    cuCtxPushCurrent_v2
     cuDeviceGet
     cuDeviceGetCount
     cuDeviceGetUuid
@@ -16,11 +18,18 @@ crate::hook::uses! { DRIVER as fns;
     cuDeviceGetMemPool
     cuDevicePrimaryCtxGetState
     cuCtxFromGreenCtx
+    cuEventCreate
+    cuEventDestroy_v2
+    cuEventElapsedTime
+    cuEventQuery
+    cuEventRecord
+    cuEventRecord_ptsz
     cuMemFree_v2
     cuMemFreeAsync
     cuMemFreeAsync_ptsz
     cuMemPoolGetAttribute
     cuMemPoolTrimTo
+    cuStreamGetCtx
     cuStreamIsCapturing
     cuStreamIsCapturing_ptsz
     cuThreadExchangeStreamCaptureMode

@@ -21,3 +21,4 @@ mod proc_address;
 mod process;
 mod report;
 mod table;
+mod time;

@@ -19,6 +19,7 @@ use crate::driver::{call, relaxed};
 use crate::guard::Aside;
 use crate::memory::Memory;
 use crate::report;
+use crate::time;
 
 /// Everything of an attached process.
 pub(crate) struct Process {
@@ -165,13 +166,14 @@ fn learn_devices(page: &Page) -> bool {
     let devices = attached.ok_or(CUresult::CUDA_ERROR_UNKNOWN);
     match devices.and_then(|attached| relaxed(|| Devices::learn(attached))) {
         Ok(devices) => {
-            let process = Box::new(Process {
+            let process = Box::into_raw(Box::new(Process {
                 devices,
                 contexts: Contexts::new(),
                 memory: Memory::new(),
-            });
-            page.process
-                .store(Box::into_raw(process), Ordering::Release);
+            }));
+            // SAFETY: just made, and never freed.
+            time::begin(unsafe { &*process });
+            page.process.store(process, Ordering::Release);
             page.state.store(ATTACHED, Ordering::Release);
             true
         }

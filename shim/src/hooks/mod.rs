@@ -7,12 +7,18 @@
 )]
 
 pub(crate) mod array;
+pub(crate) mod capture;
 pub(crate) mod context;
+pub(crate) mod graph;
 pub(crate) mod init;
+pub(crate) mod launch;
+pub(crate) mod lifetime;
 pub(crate) mod memory;
 pub(crate) mod nvml;
+pub(crate) mod transfer;
 pub(crate) mod view;
 pub(crate) mod vmm;
+pub(crate) mod wait;
 
 use crate::hook::Entry;
 use crate::names::Names;
@@ -25,6 +31,12 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     vmm::HOOKS,
     array::HOOKS,
     view::HOOKS,
+    launch::HOOKS,
+    graph::HOOKS,
+    transfer::HOOKS,
+    capture::HOOKS,
+    wait::HOOKS,
+    lifetime::HOOKS,
 ];
 
 /// The tables of NVML's functions.

@@ -1,0 +1,397 @@
+//! Fills, and copies within the device: charged like launches. Host copies are not: they only end measured spans.
+
+use core::ffi::{c_uchar, c_uint, c_ushort, c_void};
+
+use cuda_headers::driver::{
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdeviceptr, CUresult, CUstream,
+};
+use cuda_headers::fns;
+
+use crate::guard::Aside;
+use crate::hook::hooks;
+use crate::time::{self, Transfer};
+
+hooks! { DRIVER as fns;
+    /// Charged by bytes until fills of its size have been measured.
+    fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult =
+        |call| fill(rows(N, 1, 1), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult =
+        |call| fill(rows(N, 1, 1), (NULL_STREAM, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD8Async(
+        dstDevice: CUdeviceptr,
+        uc: c_uchar,
+        N: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(N, 1, 1), (hStream, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD8Async_ptsz(
+        dstDevice: CUdeviceptr,
+        uc: c_uchar,
+        N: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(N, 1, 1), (hStream, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult =
+        |call| fill(rows(N, 1, 2), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD16_v2_ptds(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult =
+        |call| fill(rows(N, 1, 2), (NULL_STREAM, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD16Async(
+        dstDevice: CUdeviceptr,
+        us: c_ushort,
+        N: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(N, 1, 2), (hStream, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD16Async_ptsz(
+        dstDevice: CUdeviceptr,
+        us: c_ushort,
+        N: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(N, 1, 2), (hStream, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult =
+        |call| fill(rows(N, 1, 4), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD32_v2_ptds(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult =
+        |call| fill(rows(N, 1, 4), (NULL_STREAM, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD32Async(
+        dstDevice: CUdeviceptr,
+        ui: c_uint,
+        N: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(N, 1, 4), (hStream, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD32Async_ptsz(
+        dstDevice: CUdeviceptr,
+        ui: c_uint,
+        N: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(N, 1, 4), (hStream, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D8_v2(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        uc: c_uchar,
+        Width: usize,
+        Height: usize,
+    ) -> CUresult = |call| fill(rows(Width, Height, 1), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D8_v2_ptds(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        uc: c_uchar,
+        Width: usize,
+        Height: usize,
+    ) -> CUresult = |call| fill(rows(Width, Height, 1), (NULL_STREAM, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D8Async(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        uc: c_uchar,
+        Width: usize,
+        Height: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(Width, Height, 1), (hStream, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D8Async_ptsz(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        uc: c_uchar,
+        Width: usize,
+        Height: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(Width, Height, 1), (hStream, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D16_v2(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        us: c_ushort,
+        Width: usize,
+        Height: usize,
+    ) -> CUresult = |call| fill(rows(Width, Height, 2), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D16_v2_ptds(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        us: c_ushort,
+        Width: usize,
+        Height: usize,
+    ) -> CUresult = |call| fill(rows(Width, Height, 2), (NULL_STREAM, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D16Async(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        us: c_ushort,
+        Width: usize,
+        Height: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(Width, Height, 2), (hStream, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D16Async_ptsz(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        us: c_ushort,
+        Width: usize,
+        Height: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(Width, Height, 2), (hStream, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D32_v2(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        ui: c_uint,
+        Width: usize,
+        Height: usize,
+    ) -> CUresult = |call| fill(rows(Width, Height, 4), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D32_v2_ptds(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        ui: c_uint,
+        Width: usize,
+        Height: usize,
+    ) -> CUresult = |call| fill(rows(Width, Height, 4), (NULL_STREAM, true), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D32Async(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        ui: c_uint,
+        Width: usize,
+        Height: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(Width, Height, 4), (hStream, false), &call);
+
+    /// As `cuMemsetD8_v2`.
+    fn cuMemsetD2D32Async_ptsz(
+        dstDevice: CUdeviceptr,
+        dstPitch: usize,
+        ui: c_uint,
+        Width: usize,
+        Height: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| fill(rows(Width, Height, 4), (hStream, true), &call);
+
+    /// Charged by bytes until copies of its size have been measured.
+    fn cuMemcpyDtoD_v2(
+        dstDevice: CUdeviceptr,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+    ) -> CUresult = |call| copy(ByteCount, (NULL_STREAM, false), &call);
+
+    /// As `cuMemcpyDtoD_v2`.
+    fn cuMemcpyDtoD_v2_ptds(
+        dstDevice: CUdeviceptr,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+    ) -> CUresult = |call| copy(ByteCount, (NULL_STREAM, true), &call);
+
+    /// As `cuMemcpyDtoD_v2`.
+    fn cuMemcpyDtoDAsync_v2(
+        dstDevice: CUdeviceptr,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| copy(ByteCount, (hStream, false), &call);
+
+    /// As `cuMemcpyDtoD_v2`.
+    fn cuMemcpyDtoDAsync_v2_ptsz(
+        dstDevice: CUdeviceptr,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| copy(ByteCount, (hStream, true), &call);
+
+    /// The copy engines work beside the kernels: not charged, and what is open on the stream ends before.
+    fn cuMemcpyHtoDAsync_v2(
+        dstDevice: CUdeviceptr,
+        srcHost: *const c_void,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyHtoDAsync_v2_ptsz(
+        dstDevice: CUdeviceptr,
+        srcHost: *const c_void,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, true, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyDtoHAsync_v2(
+        dstHost: *mut c_void,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyDtoHAsync_v2_ptsz(
+        dstHost: *mut c_void,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, true, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyAsync(
+        dst: CUdeviceptr,
+        src: CUdeviceptr,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyAsync_ptsz(
+        dst: CUdeviceptr,
+        src: CUdeviceptr,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, true, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyPeerAsync(
+        dstDevice: CUdeviceptr,
+        dstContext: CUcontext,
+        srcDevice: CUdeviceptr,
+        srcContext: CUcontext,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpyPeerAsync_ptsz(
+        dstDevice: CUdeviceptr,
+        dstContext: CUcontext,
+        srcDevice: CUdeviceptr,
+        srcContext: CUcontext,
+        ByteCount: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, true, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult =
+        |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpy2DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult =
+        |call| ends(hStream, true, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult =
+        |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync_v2`.
+    fn cuMemcpy3DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult =
+        |call| ends(hStream, true, &call);
+
+    /// Waits for the work before it, which is settled after.
+    fn cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult =
+        |call| waits(false, &call);
+
+    /// As `cuMemcpyDtoH_v2`.
+    fn cuMemcpyDtoH_v2_ptds(
+        dstHost: *mut c_void,
+        srcDevice: CUdeviceptr,
+        ByteCount: usize,
+    ) -> CUresult = |call| waits(true, &call);
+
+    /// As `cuMemcpyDtoH_v2`.
+    fn cuMemcpyHtoD_v2(
+        dstDevice: CUdeviceptr,
+        srcHost: *const c_void,
+        ByteCount: usize,
+    ) -> CUresult = |call| waits(false, &call);
+
+    /// As `cuMemcpyDtoH_v2`.
+    fn cuMemcpyHtoD_v2_ptds(
+        dstDevice: CUdeviceptr,
+        srcHost: *const c_void,
+        ByteCount: usize,
+    ) -> CUresult = |call| waits(true, &call);
+
+    /// As `cuMemcpyDtoH_v2`.
+    fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult =
+        |call| waits(false, &call);
+
+    /// As `cuMemcpyDtoH_v2`.
+    fn cuMemcpy_ptds(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult =
+        |call| waits(true, &call);
+}
+
+const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
+
+fn fill(
+    bytes: u64,
+    (stream, per_thread): (CUstream, bool),
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    time::transfer(
+        Transfer::Fill,
+        bytes,
+        time::stream(stream, per_thread),
+        call,
+    )
+}
+
+fn copy(
+    bytes: usize,
+    (stream, per_thread): (CUstream, bool),
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    let bytes = rows(bytes, 1, 1);
+    time::transfer(
+        Transfer::Copy,
+        bytes,
+        time::stream(stream, per_thread),
+        call,
+    )
+}
+
+/// The host waits for the default stream.
+fn waits(per_thread: bool, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    time::interrupting(time::stream(NULL_STREAM, per_thread), call)
+}
+
+/// What is open on the stream ends here.
+fn ends(
+    stream: CUstream,
+    per_thread: bool,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    time::interrupt(time::stream(stream, per_thread));
+    Ok(call())
+}
+
+/// Bytes of so many rows of so many elements.
+fn rows(width: usize, height: usize, element: u64) -> u64 {
+    let [width, height] = [width, height].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+    width.saturating_mul(height).saturating_mul(element)
+}

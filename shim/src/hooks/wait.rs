@@ -1,0 +1,186 @@
+//! Where host or stream wait: no GPU time, but measured spans end here.
+
+use core::ffi::{c_uint, c_void};
+
+use cuda_headers::driver::{
+    CUcontext, CUdeviceptr, CUevent, CUhostFn, CUresult, CUstream, CUstreamBatchMemOpParams,
+    CUstreamCallback, cuuint32_t, cuuint64_t,
+};
+use cuda_headers::fns;
+
+use crate::guard::Aside;
+use crate::hook::hooks;
+use crate::time;
+
+hooks! { DRIVER as fns;
+    /// What is open ends before the wait, and is settled after it.
+    fn cuCtxSynchronize() -> CUresult = |call| time::waiting(None, &call);
+
+    /// As `cuCtxSynchronize`.
+    fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult = |call| time::waiting(None, &call);
+
+    /// As `cuCtxSynchronize`.
+    fn cuEventSynchronize(hEvent: CUevent) -> CUresult = |call| time::waiting(None, &call);
+
+    /// As `cuCtxSynchronize`, for one stream.
+    fn cuStreamSynchronize(hStream: CUstream) -> CUresult =
+        |call| time::waiting(Some(time::stream(hStream, false)), &call);
+
+    /// As `cuStreamSynchronize`.
+    fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult =
+        |call| time::waiting(Some(time::stream(hStream, true)), &call);
+
+    /// The time that the stream waits is not work: what is open there ends before.
+    fn cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
+        |call| ends(hStream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitEvent_ptsz(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
+        |call| ends(hStream, true, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue32(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint32_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue32_ptsz(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint32_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, true, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue32_v2(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint32_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue32_v2_ptsz(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint32_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, true, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue64(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint64_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue64_ptsz(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint64_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, true, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue64_v2(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint64_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamWaitValue64_v2_ptsz(
+        stream: CUstream,
+        addr: CUdeviceptr,
+        value: cuuint64_t,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, true, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamBatchMemOp(
+        stream: CUstream,
+        count: c_uint,
+        paramArray: *mut CUstreamBatchMemOpParams,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamBatchMemOp_ptsz(
+        stream: CUstream,
+        count: c_uint,
+        paramArray: *mut CUstreamBatchMemOpParams,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, true, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamBatchMemOp_v2(
+        stream: CUstream,
+        count: c_uint,
+        paramArray: *mut CUstreamBatchMemOpParams,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuStreamBatchMemOp_v2_ptsz(
+        stream: CUstream,
+        count: c_uint,
+        paramArray: *mut CUstreamBatchMemOpParams,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(stream, true, &call);
+
+    /// A host function is not work of the GPU: what is open on the stream ends before.
+    fn cuLaunchHostFunc(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult =
+        |call| ends(hStream, false, &call);
+
+    /// As `cuLaunchHostFunc`.
+    fn cuLaunchHostFunc_ptsz(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult =
+        |call| ends(hStream, true, &call);
+
+    /// As `cuLaunchHostFunc`.
+    fn cuLaunchHostFunc_v2(
+        hStream: CUstream,
+        fn_: CUhostFn,
+        userData: *mut c_void,
+        syncMode: c_uint,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuLaunchHostFunc`.
+    fn cuLaunchHostFunc_v2_ptsz(
+        hStream: CUstream,
+        fn_: CUhostFn,
+        userData: *mut c_void,
+        syncMode: c_uint,
+    ) -> CUresult = |call| ends(hStream, true, &call);
+
+    /// As `cuLaunchHostFunc`.
+    fn cuStreamAddCallback(
+        hStream: CUstream,
+        callback: CUstreamCallback,
+        userData: *mut c_void,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuLaunchHostFunc`.
+    fn cuStreamAddCallback_ptsz(
+        hStream: CUstream,
+        callback: CUstreamCallback,
+        userData: *mut c_void,
+        flags: c_uint,
+    ) -> CUresult = |call| ends(hStream, true, &call);
+}
+
+/// What is open on the stream ends here.
+fn ends(
+    stream: CUstream,
+    per_thread: bool,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    time::interrupt(time::stream(stream, per_thread));
+    Ok(call())
+}

@@ -1,0 +1,387 @@
+//! What work of each shape costs, learned from measurements.
+//!
+//! A table of fixed size, set-associative, without lock or allocation. A reader that meets an entry while
+//! it is being replaced gets another shape's cost: an estimate that is wrong once, and settled like any.
+
+use quota_abi::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::shape::Work;
+
+const WAYS: usize = 4;
+const SETS: usize = 512;
+const FUNCTION_SETS: usize = 64;
+/// Costs per power of two in the histogram: four steps.
+const BUCKETS: usize = 4 * 40;
+
+/// The cost of the very first launch of a process: twice this is the bound on work in flight.
+const FIRST_GUESS: i64 = 2_000_000;
+/// Nothing is estimated higher. It is what 40 bits hold, 18 minutes.
+const HIGHEST: i64 = (1 << 40) - 1;
+/// Measurements after which the cost moves by a quarter of the difference.
+const SETTLED: u32 = 2;
+/// Measurements are counted up to here.
+const MOST_SAMPLES: u32 = 1 << 20;
+
+/// An entry of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Nanoseconds of GPU time for one launch.
+    pub(crate) ns: i64,
+    /// How often it was measured. 0: a guess.
+    pub(crate) samples: u32,
+}
+
+impl Cost {
+    #[inline]
+    #[expect(
+        clippy::cast_possible_wrap,
+        clippy::cast_possible_truncation,
+        reason = "40 and 24 bits"
+    )]
+    const fn unpack(word: u64) -> Self {
+        Self {
+            ns: (word & ((1 << 40) - 1)) as i64,
+            samples: (word >> 40) as u32,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        self.ns.clamp(0, HIGHEST).unsigned_abs() | u64::from(self.samples.min(MOST_SAMPLES)) << 40
+    }
+
+    /// Whether each launch of this shape should be measured on its own.
+    pub(crate) fn is_young(self) -> bool {
+        self.samples < SETTLED
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: AtomicU64,
+    value: AtomicU64,
+}
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            key: AtomicU64::new(0),
+            value: AtomicU64::new(0),
+        }
+    }
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Set([Entry; WAYS]);
+
+impl Set {
+    const fn new() -> Self {
+        Self([const { Entry::new() }; WAYS])
+    }
+
+    #[inline]
+    fn find(&self, key: u64) -> Option<&Entry> {
+        self.0.iter().find(|entry| entry.key.load(Relaxed) == key)
+    }
+
+    /// The entry for `key`, which it takes over from another where there is none.
+    fn claim(&self, key: u64, value: u64) -> Option<&Entry> {
+        if let Some(entry) = self.find(key) {
+            return Some(entry);
+        }
+        // The victim: a free entry, else any; the upper bits of the key are as good as a die.
+        let die = usize::try_from(key >> 60).unwrap_or(0) % WAYS;
+        let victim = self
+            .0
+            .iter()
+            .find(|entry| entry.key.load(Relaxed) == 0)
+            .or_else(|| self.0.get(die))?;
+        victim.value.store(value, Relaxed);
+        victim.key.store(key, Relaxed);
+        Some(victim)
+    }
+}
+
+/// Costs of shapes and functions, and how costs are distributed in this process.
+#[derive(Debug)]
+pub(crate) struct Costs {
+    sets: [Set; SETS],
+    functions: [Set; FUNCTION_SETS],
+    histogram: [AtomicU32; BUCKETS],
+    counted: AtomicU32,
+    generation: AtomicU64,
+}
+
+impl Costs {
+    pub(crate) const fn new() -> Self {
+        Self {
+            sets: [const { Set::new() }; SETS],
+            functions: [const { Set::new() }; FUNCTION_SETS],
+            histogram: [const { AtomicU32::new(0) }; BUCKETS],
+            counted: AtomicU32::new(0),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Part of every key. Addresses of functions and graphs are reused after an unload.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Relaxed)
+    }
+
+    /// Forgets all shapes: functions may have other addresses from now on.
+    pub(crate) fn next_generation(&self) {
+        self.generation.fetch_add(1, Relaxed);
+    }
+
+    /// The cost of a shape that is known.
+    #[inline]
+    pub(crate) fn find(&self, shape: u64) -> Option<Cost> {
+        let entry = self.set(shape)?.find(shape)?;
+        Some(Cost::unpack(entry.value.load(Relaxed)))
+    }
+
+    /// The cost of a shape, which is entered with a guess where it is not known: from the cost of other
+    /// sizes of the function, from what can be said of the work itself, from what most work of this
+    /// process costs, or else [`FIRST_GUESS`].
+    pub(crate) fn find_or_guess(&self, work: &Work) -> Cost {
+        if let Some(cost) = self.find(work.shape) {
+            return cost;
+        }
+        let guess = Cost {
+            ns: self
+                .by_function(work)
+                .or((work.guess > 0).then_some(i64::from(work.guess)))
+                .or_else(|| self.most_cost())
+                .unwrap_or(FIRST_GUESS),
+            samples: 0,
+        };
+        if let Some(set) = self.set(work.shape) {
+            set.claim(work.shape, guess.pack());
+        }
+        guess
+    }
+
+    /// Takes a measurement: one launch of `shape` took at least `low` and at most `high` ns.
+    pub(crate) fn learn(&self, shape: u64, function: u64, size: u64, low: i64, high: i64) {
+        let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
+            return;
+        };
+        let old = Cost::unpack(entry.value.load(Relaxed));
+        let ns = if old.samples == 0 {
+            high
+        } else {
+            let target = old.ns.clamp(low.min(high), high);
+            old.ns + (target - old.ns) / 4
+        };
+        let new = Cost {
+            ns,
+            samples: old.samples + 1,
+        };
+        entry.value.store(new.pack(), Relaxed);
+        self.count(new.ns);
+        if function != 0 {
+            let value = u64::from(u32::try_from(new.ns).unwrap_or(u32::MAX))
+                | u64::from(u32::try_from(size).unwrap_or(u32::MAX)) << 32;
+            if let Some(entry) = self
+                .function_set(function)
+                .and_then(|set| set.claim(function, value))
+            {
+                entry.value.store(value, Relaxed);
+            }
+        }
+    }
+
+    /// The next launch of this shape counts as the first of its kind, at the cost it had so far: a graph
+    /// that was updated.
+    pub(crate) fn doubt(&self, shape: u64) {
+        if let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) {
+            let ns = Cost::unpack(entry.value.load(Relaxed)).ns;
+            entry.value.store(Cost { ns, samples: 0 }.pack(), Relaxed);
+        }
+    }
+
+    /// Forgets a shape: its handle may come to stand for something else.
+    pub(crate) fn forget(&self, shape: u64) {
+        if let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) {
+            entry.key.store(0, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn set(&self, shape: u64) -> Option<&Set> {
+        self.sets.get((shape >> 20) as usize % SETS)
+    }
+
+    fn function_set(&self, function: u64) -> Option<&Set> {
+        self.functions
+            .get((function >> 20) as usize % FUNCTION_SETS)
+    }
+
+    /// From another size of the same function: in proportion where this one is larger, and never less
+    /// than the other, because few blocks take as long as one wave of them.
+    fn by_function(&self, work: &Work) -> Option<i64> {
+        let entry = self.function_set(work.function)?.find(work.function)?;
+        let value = entry.value.load(Relaxed);
+        let (ns, size) = (value & u64::from(u32::MAX), value >> 32);
+        let scaled = u128::from(ns) * u128::from(work.size) / u128::from(size.max(1));
+        let scaled = i64::try_from(scaled).unwrap_or(HIGHEST).min(HIGHEST);
+        i64::try_from(ns).ok().map(|ns| ns.max(scaled))
+    }
+
+    fn count(&self, ns: i64) {
+        if let Some(bucket) = self.histogram.get(bucket(ns)) {
+            bucket.fetch_add(1, Relaxed);
+        }
+        if self.counted.fetch_add(1, Relaxed) >= 4096 {
+            self.counted.store(2048, Relaxed);
+            for bucket in &self.histogram {
+                bucket.store(bucket.load(Relaxed) / 2, Relaxed);
+            }
+        }
+    }
+
+    /// What nine of ten measurements stay below.
+    fn most_cost(&self) -> Option<i64> {
+        let total: u64 = self
+            .histogram
+            .iter()
+            .map(|bucket| u64::from(bucket.load(Relaxed)))
+            .sum();
+        let mut above = total / 10;
+        for (index, bucket) in self.histogram.iter().enumerate().rev() {
+            let count = u64::from(bucket.load(Relaxed));
+            if count > above {
+                return Some(upper_edge(index));
+            }
+            above -= count;
+        }
+        None
+    }
+}
+
+/// Which histogram bucket a cost falls into: four per power of two.
+fn bucket(ns: i64) -> usize {
+    let ns = ns.clamp(4, HIGHEST).unsigned_abs();
+    let exponent = ns.ilog2();
+    let quarter = (ns >> (exponent - 2)) & 3;
+    ((exponent as usize) * 4 + usize::try_from(quarter).unwrap_or(0)).min(BUCKETS - 1)
+}
+
+/// The first cost above a bucket.
+fn upper_edge(index: usize) -> i64 {
+    let (exponent, quarter) = (index / 4, index % 4);
+    let base = 1_i64 << exponent.min(40);
+    base + base / 4 * (i64::try_from(quarter).unwrap_or(0) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::{Geometry, Stream};
+    use super::*;
+
+    fn work(function: usize, blocks: u32) -> Work {
+        let geometry = Geometry {
+            grid: [blocks, 1, 1],
+            block: [256, 1, 1],
+            shared: 0,
+        };
+        let stream = Stream {
+            handle: 0,
+            per_thread: false,
+        };
+        Work::kernel(function, geometry, 0, stream, false)
+    }
+
+    fn measure(costs: &Costs, work: &Work, ns: i64) {
+        costs.find_or_guess(work);
+        costs.learn(work.shape, work.function, work.size, ns, ns);
+    }
+
+    #[test]
+    fn guesses_come_from_the_nearest_thing_known() {
+        let costs = Costs::new();
+        assert_eq!(costs.find_or_guess(&work(1, 100)).ns, FIRST_GUESS);
+        measure(&costs, &work(1, 100), 10_000);
+        // Another size of the function: in proportion, never less.
+        assert_eq!(costs.find_or_guess(&work(1, 1000)).ns, 100_000);
+        assert_eq!(costs.find_or_guess(&work(1, 1)).ns, 10_000);
+        // Another function: what nine of ten measurements stay below.
+        for function in 10..30 {
+            measure(&costs, &work(function, 1), 50_000);
+        }
+        let guess = costs.find_or_guess(&work(99, 1)).ns;
+        assert!((50_000..70_000).contains(&guess), "{guess}");
+    }
+
+    #[test]
+    fn a_cost_follows_measurements() {
+        let costs = Costs::new();
+        let work = work(1, 1);
+        measure(&costs, &work, 100_000);
+        assert_eq!(costs.find(work.shape).unwrap().ns, 100_000);
+        for _ in 0..40 {
+            measure(&costs, &work, 300_000);
+        }
+        let cost = costs.find(work.shape).unwrap();
+        assert!((295_000..=300_000).contains(&cost.ns), "{cost:?}");
+        assert!(!cost.is_young());
+    }
+
+    #[test]
+    fn a_range_that_contains_the_cost_changes_nothing() {
+        let costs = Costs::new();
+        let work = work(1, 1);
+        measure(&costs, &work, 100_000);
+        costs.learn(work.shape, work.function, work.size, 10_000, 5_000_000);
+        assert_eq!(costs.find(work.shape).unwrap().ns, 100_000);
+        costs.learn(work.shape, work.function, work.size, 0, 60_000);
+        assert_eq!(costs.find(work.shape).unwrap().ns, 90_000);
+    }
+
+    #[test]
+    fn a_new_generation_knows_nothing() {
+        let costs = Costs::new();
+        measure(&costs, &work(1, 1), 100_000);
+        costs.next_generation();
+        let geometry = Geometry {
+            grid: [1; 3],
+            block: [256, 1, 1],
+            shared: 0,
+        };
+        let stream = Stream {
+            handle: 0,
+            per_thread: false,
+        };
+        let again = Work::kernel(1, geometry, costs.generation(), stream, false);
+        assert_eq!(costs.find(again.shape), None);
+    }
+
+    #[test]
+    fn a_full_table_replaces_and_never_mixes_up() {
+        let costs = Costs::new();
+        for function in 1..20_000 {
+            measure(
+                &costs,
+                &work(function, 1),
+                i64::try_from(function).unwrap() * 1000,
+            );
+        }
+        let mut kept = 0;
+        for function in 1..20_000 {
+            if let Some(cost) = costs.find(work(function, 1).shape) {
+                kept += 1;
+                assert_eq!(cost.ns, i64::try_from(function).unwrap() * 1000);
+            }
+        }
+        assert!(kept > SETS * WAYS / 2, "{kept}");
+    }
+
+    #[test]
+    fn a_histogram_bucket_ends_above_what_falls_into_it() {
+        for ns in [4, 5, 7, 8, 1000, 1023, 1024, 123_456, 2_000_000, HIGHEST] {
+            let edge = upper_edge(bucket(ns));
+            assert!(edge > ns && edge <= ns + ns / 4 + 1, "{ns}: {edge}");
+        }
+    }
+}

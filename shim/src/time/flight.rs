@@ -1,0 +1,145 @@
+//! How much work is in flight: launched, and not known to have ended.
+//!
+//! The bound keeps a program from queueing seconds of work on the strength of a wrong estimate. It only
+//! ever delays: an earlier launch may wait for the later one, so after [`PATIENCE`] the launch is
+//! admitted and the bound is off until the GPU shows that it moves.
+
+use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Estimated work in flight per process and device, ns.
+pub(super) const BOUND: i64 = 4_000_000;
+/// The most that the bound delays one launch, ns.
+pub(super) const PATIENCE: u64 = 20_000_000;
+/// A launch that alone exceeds this may join work that leaves room for this much.
+const ROOM: i64 = 2_000_000;
+
+/// One device's work of this process between the recording and the passing of a marker.
+#[derive(Debug)]
+pub(super) struct Flight {
+    work: AtomicI64,
+    count: AtomicU32,
+    off: AtomicU32,
+    /// Estimate of the oldest, and since when it can have been running.
+    head: AtomicI64,
+    since: AtomicU64,
+}
+
+impl Flight {
+    pub(super) const fn new() -> Self {
+        Self {
+            work: AtomicI64::new(0),
+            count: AtomicU32::new(0),
+            off: AtomicU32::new(0),
+            head: AtomicI64::new(0),
+            since: AtomicU64::new(0),
+        }
+    }
+
+    /// Work behind a marker that was just recorded.
+    pub(super) fn depart(&self, estimate: i64, now: u64) {
+        if self.count.fetch_add(1, Relaxed) == 0 {
+            self.head.store(estimate, Relaxed);
+            self.since.store(now, Relaxed);
+        }
+        self.work.fetch_add(estimate, Relaxed);
+    }
+
+    /// A marker was passed, which shows that the GPU moves, or given up.
+    pub(super) fn arrive(&self, estimate: i64, now: u64) {
+        self.work.fetch_sub(estimate, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
+        self.since.store(now, Relaxed);
+        self.off.store(0, Relaxed);
+    }
+
+    /// Which marker is the oldest now.
+    pub(super) fn lead(&self, estimate: i64) {
+        self.head.store(estimate, Relaxed);
+    }
+
+    /// Whether anything is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Estimated work that the GPU still has to do. The time since its last sign of life counts as done,
+    /// unless the oldest marker is overdue: then the estimates are wrong, and nothing counts as done.
+    pub(super) fn remaining(&self, now: u64) -> i64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let work = self.work.load(Relaxed).max(0);
+        let elapsed = now.saturating_sub(self.since.load(Relaxed));
+        let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
+        if elapsed > self.head.load(Relaxed) {
+            work
+        } else {
+            (work - elapsed).max(0)
+        }
+    }
+
+    /// How much too much is in flight for a launch of `cost` to join; 0: it may.
+    pub(super) fn excess(&self, cost: i64, now: u64) -> i64 {
+        if self.is_off() || self.is_empty() {
+            return 0;
+        }
+        (self.remaining(now) + cost.min(ROOM) - BOUND).max(0)
+    }
+
+    /// Somebody has waited for [`PATIENCE`] and in vain.
+    pub(super) fn turn_off(&self) {
+        self.off.store(1, Relaxed);
+    }
+
+    /// Whether the bound is off.
+    pub(super) fn is_off(&self) -> bool {
+        self.off.load(Relaxed) != 0
+    }
+
+    /// Forgets everything: a forked child has no work in flight.
+    pub(super) fn reset(&self) {
+        self.work.store(0, Relaxed);
+        self.count.store(0, Relaxed);
+        self.off.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const MS_WORK: i64 = 1_000_000;
+
+    #[test]
+    fn two_first_guesses_fit_and_a_third_does_not() {
+        let flight = Flight::new();
+        assert_eq!(flight.excess(2 * MS_WORK, 0), 0);
+        flight.depart(2 * MS_WORK, 0);
+        assert_eq!(flight.excess(2 * MS_WORK, 0), 0);
+        flight.depart(2 * MS_WORK, 0);
+        assert_eq!(flight.excess(2 * MS_WORK, 0), 2 * MS_WORK);
+    }
+
+    #[test]
+    fn known_work_makes_room_as_the_clock_goes() {
+        let flight = Flight::new();
+        flight.depart(5 * MS_WORK, 0);
+        assert_eq!(flight.excess(5 * MS_WORK, 0), 3 * MS_WORK);
+        assert_eq!(flight.excess(5 * MS_WORK, 3 * MS), 0);
+    }
+
+    #[test]
+    fn an_overdue_marker_makes_no_room() {
+        let flight = Flight::new();
+        flight.depart(4 * MS_WORK, 0);
+        assert_eq!(flight.excess(MS_WORK, 4 * MS), 0);
+        assert_eq!(flight.excess(MS_WORK, 5 * MS), MS_WORK);
+        flight.turn_off();
+        assert_eq!(flight.excess(MS_WORK, 5 * MS), 0);
+        flight.depart(4 * MS_WORK, 5 * MS);
+        flight.arrive(4 * MS_WORK, 6 * MS);
+        flight.lead(4 * MS_WORK);
+        assert_eq!(flight.excess(MS_WORK, 6 * MS), MS_WORK);
+    }
+}

@@ -1,0 +1,476 @@
+//! Pairs of events around launches, and the fixed pool that they live in.
+//!
+//! A marker belongs to one thread while it is open, then to whoever settles it. Its state word says who
+//! may touch the rest; every change of hands is a compare-and-swap, so that a stream or context that is
+//! being destroyed can take markers away from under anybody. A ticket in the word tells a marker from
+//! its later lives.
+
+use quota_abi::sync::{
+    AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use super::gpu::{Context, Event};
+use super::shape::{Stream, Work};
+use super::verdict::POINTS;
+
+/// Markers of a process. Work in flight is bounded and markers lie a millisecond apart, so this is plenty; a
+/// launch that finds none is charged its estimate for good.
+pub(super) const MARKERS: usize = 128;
+
+/// Who may touch a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum State {
+    /// Nobody's.
+    Free = 0,
+    /// Somebody's who prepares or clears it.
+    Held = 1,
+    /// The first event is recorded; launches follow.
+    Open = 2,
+    /// The owner is recording the last event at this moment.
+    Closing = 3,
+    /// Both are recorded.
+    Pending = 4,
+}
+
+/// A life of a marker: index and ticket. 0 is none, so that zeroed memory holds none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Handle(u64);
+
+impl Handle {
+    pub(super) const NONE: Self = Self(0);
+
+    fn new(index: usize, ticket: u64) -> Self {
+        Self((ticket << 8) | (index as u64 + 1))
+    }
+
+    fn index(self) -> Option<usize> {
+        usize::try_from(self.0 & 0xff).ok()?.checked_sub(1)
+    }
+
+    fn ticket(self) -> u64 {
+        self.0 >> 8
+    }
+}
+
+/// A span of launches on one stream. All zero is a free one without events.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Marker {
+    state: AtomicU64,
+    context: AtomicUsize,
+    begin: AtomicUsize,
+    end: AtomicUsize,
+    stream: AtomicUsize,
+    device: AtomicUsize,
+    opened: AtomicU64,
+    closed: AtomicU64,
+    pub(super) estimate: AtomicI64,
+    pub(super) launches: AtomicU32,
+    points: AtomicU32,
+    idle: AtomicU32,
+    moments: [AtomicI64; POINTS],
+    launched: [AtomicI64; POINTS],
+    /// The shape whose cost the span shows: the only one in it, or the only one not measured before.
+    pub(super) shape: AtomicU64,
+    pub(super) function: AtomicU64,
+    pub(super) size: AtomicU64,
+    /// How many launches were of that shape, and what they were estimated at.
+    pub(super) shape_launches: AtomicU32,
+    pub(super) shape_estimate: AtomicI64,
+}
+
+impl Marker {
+    const fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            context: AtomicUsize::new(0),
+            begin: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            stream: AtomicUsize::new(0),
+            device: AtomicUsize::new(0),
+            opened: AtomicU64::new(0),
+            closed: AtomicU64::new(0),
+            estimate: AtomicI64::new(0),
+            launches: AtomicU32::new(0),
+            points: AtomicU32::new(0),
+            idle: AtomicU32::new(0),
+            moments: [const { AtomicI64::new(0) }; POINTS],
+            launched: [const { AtomicI64::new(0) }; POINTS],
+            shape: AtomicU64::new(0),
+            function: AtomicU64::new(0),
+            size: AtomicU64::new(0),
+            shape_launches: AtomicU32::new(0),
+            shape_estimate: AtomicI64::new(0),
+        }
+    }
+
+    pub(super) fn begin(&self) -> Option<Event> {
+        event(&self.begin)
+    }
+
+    pub(super) fn end(&self) -> Option<Event> {
+        event(&self.end)
+    }
+
+    pub(super) fn context(&self) -> Context {
+        Context(self.context.load(Relaxed))
+    }
+
+    pub(super) fn device(&self) -> usize {
+        self.device.load(Relaxed)
+    }
+
+    /// When the host recorded the first event.
+    pub(super) fn opened(&self) -> u64 {
+        self.opened.load(Relaxed)
+    }
+
+    /// When the host recorded the last one, after the first.
+    pub(super) fn closed(&self) -> i64 {
+        since(self.opened(), self.closed.load(Relaxed))
+    }
+
+    /// Puts another event in place of the first one, and returns that.
+    pub(super) fn swap_begin(&self, other: Option<Event>) -> Option<Event> {
+        let other = other.map_or(0, |event| event.0);
+        Some(Event(self.begin.swap(other, Relaxed))).filter(|event| event.0 != 0)
+    }
+
+    /// Gives it its events; they belong to `context`.
+    pub(super) fn equip(&self, context: Context, begin: Event, end: Event) {
+        self.context.store(context.0, Relaxed);
+        self.begin.store(begin.0, Relaxed);
+        self.end.store(end.0, Relaxed);
+    }
+
+    /// Takes its events away.
+    pub(super) fn strip(&self) -> [Option<Event>; 2] {
+        let events = [self.begin(), self.end()];
+        self.begin.store(0, Relaxed);
+        self.end.store(0, Relaxed);
+        self.context.store(0, Relaxed);
+        events
+    }
+
+    /// Nothing of this process was in flight when the span was opened.
+    pub(super) fn found_idle(&self) {
+        self.idle.store(1, Relaxed);
+    }
+
+    /// Whether the GPU had nothing to do for this process when the span was opened.
+    pub(super) fn was_idle(&self) -> bool {
+        self.idle.load(Relaxed) != 0
+    }
+
+    /// The host goes on launching: remembers when, and what had been launched until then.
+    pub(super) fn mark(&self, now: u64, launched: i64) {
+        let count = self.points.load(Relaxed) as usize;
+        // A full list loses its last entry: two stretches then count as one, which proves less.
+        let index = count.min(POINTS - 1);
+        if let (Some(moment), Some(before)) = (self.moments.get(index), self.launched.get(index)) {
+            moment.store(since(self.opened(), now), Relaxed);
+            before.store(launched, Relaxed);
+        }
+        if count < POINTS {
+            self.points.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What [`Self::mark`] remembered.
+    pub(super) fn points(&self, into: &mut [(i64, i64); POINTS]) -> usize {
+        for (point, (moment, launched)) in
+            into.iter_mut().zip(self.moments.iter().zip(&self.launched))
+        {
+            *point = (moment.load(Relaxed), launched.load(Relaxed));
+        }
+        self.points.load(Relaxed) as usize
+    }
+
+    /// Takes note of the shape whose cost the span will show.
+    pub(super) fn about(&self, work: &Work) {
+        self.shape.store(work.shape, Relaxed);
+        self.function.store(work.function, Relaxed);
+        self.size.store(work.size, Relaxed);
+    }
+
+    fn word(&self) -> u64 {
+        // SYNC POINT: pairs with the release in `pass`: the fields belong to whoever sees the state.
+        self.state.load(Acquire)
+    }
+
+    fn is(&self, state: State) -> bool {
+        self.word() & 0xff == state as u64
+    }
+
+    /// Hands the marker from one state to another within one life; false if it is not in the first.
+    fn pass(&self, ticket: u64, from: State, to: State) -> bool {
+        self.state
+            .compare_exchange(
+                ticket << 8 | from as u64,
+                ticket << 8 | to as u64,
+                AcqRel,
+                Relaxed,
+            )
+            .is_ok()
+    }
+}
+
+/// All markers of a process.
+#[derive(Debug)]
+pub(super) struct Markers {
+    pool: [Marker; MARKERS],
+    /// Where the search for a free one begins: behind the youngest.
+    next: AtomicUsize,
+}
+
+impl Markers {
+    pub(super) const fn new() -> Self {
+        Self {
+            pool: [const { Marker::new() }; MARKERS],
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The marker behind a handle; its life may have ended.
+    pub(super) fn get(&self, handle: Handle) -> Option<&Marker> {
+        self.pool.get(handle.index()?)
+    }
+
+    /// Takes a free marker for a span on `stream`.
+    pub(super) fn hold(&self, stream: Stream, device: usize) -> Option<(Handle, &Marker)> {
+        let first = self.next.load(Relaxed);
+        for step in 0..MARKERS {
+            let index = (first + step) % MARKERS;
+            let marker = self.pool.get(index)?;
+            let word = marker.word();
+            if word & 0xff != State::Free as u64 {
+                continue;
+            }
+            // 48 bits of ticket; index and ticket share a handle's word.
+            let ticket = ((word >> 8) + 1) & ((1 << 48) - 1);
+            let held = ticket << 8 | State::Held as u64;
+            if marker
+                .state
+                .compare_exchange(word, held, AcqRel, Relaxed)
+                .is_err()
+            {
+                continue;
+            }
+            self.next.store((index + 1) % MARKERS, Relaxed);
+            marker.stream.store(stream.key(), Relaxed);
+            marker.device.store(device, Relaxed);
+            marker.points.store(0, Relaxed);
+            marker.idle.store(0, Relaxed);
+            return Some((Handle::new(index, ticket), marker));
+        }
+        None
+    }
+
+    /// The first event was recorded at `now`.
+    pub(super) fn open(&self, handle: Handle, now: u64) -> bool {
+        let Some(marker) = self.get(handle) else {
+            return false;
+        };
+        marker.opened.store(now, Relaxed);
+        marker.pass(handle.ticket(), State::Held, State::Open)
+    }
+
+    /// The owner is about to record the last event; false if the marker was taken away.
+    pub(super) fn begin_closing(&self, handle: Handle) -> bool {
+        self.get(handle)
+            .is_some_and(|marker| marker.pass(handle.ticket(), State::Open, State::Closing))
+    }
+
+    /// The last event was recorded at `now`.
+    pub(super) fn closed(&self, handle: Handle, now: u64) {
+        if let Some(marker) = self.get(handle) {
+            marker.closed.store(now, Relaxed);
+            marker.pass(handle.ticket(), State::Closing, State::Pending);
+        }
+    }
+
+    /// Gives a marker up, in whichever of its owner's states it is.
+    pub(super) fn free(&self, handle: Handle) {
+        if let Some(marker) = self.get(handle) {
+            let _ = [State::Held, State::Open, State::Closing]
+                .into_iter()
+                .any(|state| marker.pass(handle.ticket(), state, State::Free));
+        }
+    }
+
+    /// Pending markers of a device, roughly oldest first. Only who has the device's settler may free them.
+    pub(super) fn pending(&self, device: usize) -> impl Iterator<Item = (Handle, &Marker)> {
+        let first = self.next.load(Relaxed);
+        (0..MARKERS).filter_map(move |step| {
+            let index = (first + step) % MARKERS;
+            let marker = self.pool.get(index)?;
+            let word = marker.word();
+            (word & 0xff == State::Pending as u64 && marker.device() == device)
+                .then(|| (Handle::new(index, word >> 8), marker))
+        })
+    }
+
+    /// A pending marker is done with. The caller has the device's settler.
+    pub(super) fn settled(&self, handle: Handle) {
+        if let Some(marker) = self.get(handle) {
+            marker.pass(handle.ticket(), State::Pending, State::Free);
+        }
+    }
+
+    /// Takes away what is open on a stream, before it is destroyed. `wait` is called while another thread
+    /// records on it; it says whether to go on waiting.
+    pub(super) fn drop_stream(&self, stream: Stream, mut wait: impl FnMut() -> bool) {
+        for marker in &self.pool {
+            while marker.stream.load(Relaxed) == stream.key()
+                && (marker.is(State::Closing) || marker.is(State::Held))
+                && wait()
+            {}
+            let word = marker.word();
+            if word & 0xff == State::Open as u64 && marker.stream.load(Relaxed) == stream.key() {
+                marker.pass(word >> 8, State::Open, State::Free);
+            }
+        }
+    }
+
+    /// Takes away everything that belongs to a context (or to any), before it goes; `each` gets the
+    /// markers' estimates of pending work and their events. The caller has the settlers of all devices.
+    pub(super) fn drop_context(
+        &self,
+        context: Option<Context>,
+        mut wait: impl FnMut() -> bool,
+        mut each: impl FnMut(&Marker, bool),
+    ) {
+        for marker in &self.pool {
+            let concerned = |marker: &Marker| {
+                let owner = marker.context();
+                owner.0 != 0 && context.is_none_or(|one| owner == one)
+            };
+            while concerned(marker)
+                && (marker.is(State::Closing) || marker.is(State::Held))
+                && wait()
+            {}
+            let word = marker.word();
+            let ticket = word >> 8;
+            for state in [State::Free, State::Open, State::Pending] {
+                if concerned(marker) && marker.pass(ticket, state, State::Held) {
+                    each(marker, state == State::Pending);
+                    marker.strip();
+                    // SYNC POINT: pairs with the acquire in `word`.
+                    marker
+                        .state
+                        .store((ticket + 1) << 8 | State::Free as u64, Release);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Forgets everything in a forked child: the events are the parent's.
+    pub(super) fn reset(&self) {
+        for marker in &self.pool {
+            marker.strip();
+            let ticket = (marker.word() >> 8) + 1;
+            marker.state.store(ticket << 8, Release);
+        }
+    }
+}
+
+fn event(word: &AtomicUsize) -> Option<Event> {
+    Some(Event(word.load(Relaxed))).filter(|event| event.0 != 0)
+}
+
+fn since(opened: u64, now: u64) -> i64 {
+    i64::try_from(now.saturating_sub(opened)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: Stream = Stream {
+        handle: 0x7000,
+        per_thread: false,
+    };
+
+    fn open(markers: &Markers) -> Handle {
+        let (handle, marker) = markers.hold(STREAM, 3).unwrap();
+        marker.equip(Context(9), Event(1), Event(2));
+        assert!(markers.open(handle, 100));
+        handle
+    }
+
+    #[test]
+    fn one_life() {
+        let markers = Markers::new();
+        let handle = open(&markers);
+        assert_eq!(markers.pending(3).count(), 0);
+        assert!(markers.begin_closing(handle));
+        markers.closed(handle, 350);
+        let (found, marker) = markers.pending(3).next().unwrap();
+        assert_eq!((found, marker.closed()), (handle, 250));
+        assert_eq!(markers.pending(2).count(), 0);
+        markers.settled(handle);
+        assert_eq!(markers.pending(3).count(), 0);
+        assert!(!markers.begin_closing(handle), "its life is over");
+    }
+
+    #[test]
+    fn the_pool_is_bounded_and_reused() {
+        let markers = Markers::new();
+        let handles: Vec<_> = (0..MARKERS).map(|_| open(&markers)).collect();
+        assert!(markers.hold(STREAM, 0).is_none());
+        markers.free(handles[5]);
+        assert!(markers.hold(STREAM, 0).is_some());
+    }
+
+    #[test]
+    fn a_destroyed_stream_takes_open_markers_with_it() {
+        let markers = Markers::new();
+        let (lost, pending) = (open(&markers), open(&markers));
+        assert!(markers.begin_closing(pending));
+        let mut waited = 0;
+        markers.drop_stream(STREAM, || {
+            waited += 1;
+            if waited == 3 {
+                markers.closed(pending, 200);
+            }
+            true
+        });
+        assert_eq!(waited, 3, "waits for a recording under way");
+        assert!(!markers.begin_closing(lost));
+        assert_eq!(markers.pending(3).count(), 1);
+    }
+
+    #[test]
+    fn a_destroyed_context_takes_everything_with_it() {
+        let markers = Markers::new();
+        let (lost, pending) = (open(&markers), open(&markers));
+        assert!(markers.begin_closing(pending));
+        markers.closed(pending, 200);
+        let mut seen = Vec::new();
+        markers.drop_context(Some(Context(8)), || true, |_, pending| seen.push(pending));
+        assert!(seen.is_empty(), "another context");
+        markers.drop_context(Some(Context(9)), || true, |_, pending| seen.push(pending));
+        seen.sort_unstable();
+        assert_eq!(seen, [false, true]);
+        assert!(!markers.begin_closing(lost));
+        assert_eq!(markers.pending(3).count(), 0);
+        assert!(markers.pool.iter().all(|marker| marker.begin().is_none()));
+    }
+
+    #[test]
+    fn a_full_list_of_moments_keeps_the_first() {
+        let markers = Markers::new();
+        let handle = open(&markers);
+        let marker = markers.get(handle).unwrap();
+        for step in 1..=20 {
+            marker.mark(100 + step, i64::try_from(step).unwrap());
+        }
+        let mut points = [(0, 0); POINTS];
+        assert_eq!(marker.points(&mut points), POINTS);
+        assert_eq!(points[0], (1, 1));
+        assert_eq!(points[POINTS - 1], (20, 20));
+    }
+}

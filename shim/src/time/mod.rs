@@ -1,0 +1,283 @@
+//! GPU time: how launches are charged to the group's bucket, and wait where it is empty.
+//!
+//! `docs/gpu-time.md` says what is charged and why each number is what it is. Here: [`engine`] is the way
+//! of a launch, [`costs`] what work costs, [`markers`] and [`settler`] how that is measured, [`flight`] how
+//! much may be in flight. All of it sees the driver through [`gpu`], so that [`model`] can run it in
+//! virtual time.
+
+mod clock;
+mod costs;
+mod device;
+mod driver;
+mod engine;
+mod flight;
+mod gpu;
+mod markers;
+#[cfg(test)]
+mod model;
+mod settler;
+mod shape;
+mod thread;
+mod try_lock;
+mod union;
+mod verdict;
+
+use cuda_headers::driver::{CUDA_LAUNCH_PARAMS, CUcontext, CUgraphExec, CUresult, CUstream};
+use quota_abi::bucket::Rate;
+
+use self::driver::Driver;
+use self::engine::{Engine, UNKNOWN, UNLIMITED};
+use self::gpu::Context;
+pub(crate) use self::shape::{Geometry, Transfer};
+use self::shape::{Stream, Work};
+use self::thread::Thread;
+use crate::guard::Aside;
+use crate::process::{self, Process};
+
+static ENGINE: Engine = Engine::new();
+
+thread_local! {
+    static THREAD: Thread = const { Thread::new() };
+}
+
+/// A stream as the caller of a hook named it; `per_thread` for `_ptsz` and `_ptds` forms.
+pub(crate) fn stream(handle: CUstream, per_thread: bool) -> Stream {
+    Stream {
+        handle: handle.0.expose_provenance(),
+        per_thread,
+    }
+}
+
+/// Takes up the limits of a process that has just been attached.
+pub(crate) fn begin(process: &'static Process) {
+    // In a child of fork: what is here is its parent's.
+    ENGINE.reset();
+    clock::begin();
+    for device in process.devices.iter() {
+        if let (Some(engine), Some(bucket)) = (ENGINE.device(device.number), device.bucket()) {
+            engine.limit(bucket, device.compute.and_then(Rate::from_ppm));
+        }
+    }
+    ENGINE.limits_changed();
+}
+
+/// A kernel launch.
+#[inline]
+pub(crate) fn kernel(
+    function: usize,
+    geometry: Geometry,
+    on: Stream,
+    joined: impl FnOnce() -> bool,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    submit(call, || {
+        Work::kernel(function, geometry, ENGINE.costs.generation(), on, joined())
+    })
+}
+
+/// A graph launch.
+#[inline]
+pub(crate) fn graph(
+    exec: CUgraphExec,
+    on: Stream,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    submit(call, || {
+        Work::graph(exec.0.addr(), ENGINE.costs.generation(), on)
+    })
+}
+
+/// A fill, or a copy within the device.
+pub(crate) fn transfer(
+    kind: Transfer,
+    bytes: u64,
+    on: Stream,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    submit(call, || Work::transfer(kind, bytes, on))
+}
+
+/// One launch on several devices: each part is charged to its device, by estimate alone.
+pub(crate) fn several(
+    parts: *const CUDA_LAUNCH_PARAMS,
+    count: core::ffi::c_uint,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    if parts.is_null() {
+        return Err(Aside::DriverDecides);
+    }
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the driver reads the same `count` parts next.
+    let parts = unsafe { core::slice::from_raw_parts(parts, count) };
+    if let [one] = parts {
+        let on = stream(one.hStream, false);
+        return kernel(one.function.0.addr(), geometry(one), on, || false, call);
+    }
+    if ENGINE.epoch() > UNLIMITED {
+        for part in parts {
+            let on = stream(part.hStream, false);
+            let generation = ENGINE.costs.generation();
+            let work = Work::kernel(
+                part.function.0.addr(),
+                geometry(part),
+                generation,
+                on,
+                false,
+            );
+            if let Some(device) = Driver.device_of(on) {
+                ENGINE.toll(&Driver, device, &work);
+            }
+        }
+    }
+    Ok(call())
+}
+
+fn geometry(part: &CUDA_LAUNCH_PARAMS) -> Geometry {
+    Geometry {
+        grid: [part.gridDimX, part.gridDimY, part.gridDimZ],
+        block: [part.blockDimX, part.blockDimY, part.blockDimZ],
+        shared: part.sharedMemBytes,
+    }
+}
+
+#[inline]
+fn submit(call: &impl Fn() -> CUresult, work: impl FnOnce() -> Work) -> Result<CUresult, Aside> {
+    let epoch = ENGINE.epoch();
+    if epoch == UNLIMITED {
+        return Err(Aside::NotLimited);
+    }
+    if epoch == UNKNOWN {
+        attach()?;
+    }
+    let work = work();
+    THREAD
+        .try_with(|thread| ENGINE.submit(&Driver, thread, &work, call))
+        .map_err(|_| Aside::Unknown)
+}
+
+/// A launch before any limit was looked for: a driver that was initialised past us.
+#[cold]
+fn attach() -> Result<(), Aside> {
+    match process::limited() {
+        Err(Aside::NotLimited) => {
+            ENGINE.limits_changed();
+            Err(Aside::NotLimited)
+        }
+        Err(other) => Err(other),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Calls the driver, which waits for a stream (for all of them, if `None`): what is open there is closed
+/// before and settled after. The legacy stream is left alone: what we record there waits for all blocking
+/// streams, and the application would with it.
+pub(crate) fn waiting(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    if ENGINE.epoch() <= UNLIMITED {
+        return Err(Aside::NotLimited);
+    }
+    let _ = THREAD.try_with(|thread| {
+        if on.is_none_or(|stream| !stream.joins_others()) {
+            ENGINE.pause(&Driver, thread, on);
+        }
+    });
+    let answer = call();
+    let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
+    Ok(answer)
+}
+
+/// Calls the driver, which puts something on a stream that is no work of ours, and waits for it.
+pub(crate) fn interrupting(on: Stream, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    if ENGINE.epoch() <= UNLIMITED {
+        return Err(Aside::NotLimited);
+    }
+    interrupt(on);
+    let answer = call();
+    let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
+    Ok(answer)
+}
+
+/// Closes what is open on a stream: something comes next there that is no work of ours.
+pub(crate) fn interrupt(on: Stream) {
+    if ENGINE.epoch() > UNLIMITED {
+        let _ = THREAD.try_with(|thread| ENGINE.pause(&Driver, thread, Some(on)));
+    }
+}
+
+/// A capture has begun.
+pub(crate) fn capture_began(answer: CUresult) -> CUresult {
+    if answer == CUresult::CUDA_SUCCESS {
+        ENGINE.capture(true);
+    }
+    answer
+}
+
+/// A capture was to be ended. The driver ends it, whatever it makes of what was captured, unless there was
+/// none or this thread may not.
+pub(crate) fn capture_ended(answer: CUresult) -> CUresult {
+    let refused = matches!(
+        answer,
+        CUresult::CUDA_ERROR_ILLEGAL_STATE
+            | CUresult::CUDA_ERROR_INVALID_VALUE
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
+    );
+    if !refused {
+        ENGINE.capture(false);
+    }
+    answer
+}
+
+/// The calling thread may have another context now.
+#[inline]
+pub(crate) fn context_changed() {
+    if ENGINE.epoch() > UNLIMITED {
+        let _ = THREAD.try_with(Thread::forget_context);
+    }
+}
+
+/// A context is about to be destroyed, its events with it.
+pub(crate) fn context_goes(context: CUcontext) {
+    if ENGINE.epoch() > UNLIMITED {
+        ENGINE.drop_context(&Driver, Some(Context(context.0.addr())), true);
+    }
+    context_changed();
+}
+
+/// Contexts may be about to go whose handles are not known here (a primary one that is released or reset).
+pub(crate) fn contexts_may_go() {
+    if ENGINE.epoch() > UNLIMITED {
+        ENGINE.drop_context(&Driver, None, false);
+    }
+    context_changed();
+}
+
+/// A stream is about to be destroyed.
+pub(crate) fn stream_goes(handle: CUstream) {
+    if ENGINE.epoch() > UNLIMITED {
+        ENGINE.drop_stream(&Driver, stream(handle, false));
+    }
+}
+
+/// Functions are about to be unloaded: their addresses may come to stand for others.
+pub(crate) fn functions_go() {
+    if ENGINE.epoch() > UNLIMITED {
+        ENGINE.costs.next_generation();
+        ENGINE.next_epoch();
+    }
+}
+
+/// An executable graph is about to be destroyed.
+pub(crate) fn graph_goes(exec: CUgraphExec) {
+    let generation = ENGINE.costs.generation();
+    ENGINE
+        .costs
+        .forget(Work::graph_shape(exec.0.addr(), generation));
+}
+
+/// An executable graph was changed: its next launch may take another time.
+pub(crate) fn graph_changed(exec: CUgraphExec) {
+    let generation = ENGINE.costs.generation();
+    ENGINE
+        .costs
+        .doubt(Work::graph_shape(exec.0.addr(), generation));
+}

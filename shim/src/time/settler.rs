@@ -1,0 +1,115 @@
+//! Turns events that the GPU has passed into charges.
+
+use super::gpu::{Context, Event, Gpu};
+use super::markers::Marker;
+use super::union::Union;
+use super::verdict::{Evidence, POINTS};
+
+/// A reference further back than this is replaced: the driver tells times in 24 bits of a float.
+const REFERENCE_AGE: i64 = 500_000_000;
+/// Distance between the times of two contexts, which have no common clock: they never overlap.
+const FAR: i64 = 1_000_000_000;
+
+/// One device's axis of GPU time, and what was charged on it.
+#[derive(Debug)]
+pub(super) struct Settler {
+    union: Union,
+    reference: Option<(Context, Event)>,
+    /// Where the reference lies on the axis.
+    offset: i64,
+    /// The furthest end seen.
+    end: i64,
+}
+
+/// What a marker showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settled {
+    /// To be charged for the span instead of its estimate.
+    pub(super) charge: i64,
+    /// The least and the most that one launch of the marker's shape took.
+    pub(super) launch: Option<(i64, i64)>,
+}
+
+impl Settler {
+    pub(super) const fn new() -> Self {
+        Self {
+            union: Union::new(),
+            reference: None,
+            offset: 0,
+            end: 0,
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        *self = Self::new();
+    }
+
+    /// A context is about to go: its event cannot be the reference any more. Returns it.
+    pub(super) fn drop_context(&mut self, context: Option<Context>) -> Option<Event> {
+        let (owner, event) = self.reference?;
+        if context.is_some_and(|one| one != owner) {
+            return None;
+        }
+        self.reference = None;
+        Some(event)
+    }
+
+    /// Judges a marker that the GPU has passed. `None` if the driver does not tell its times.
+    pub(super) fn settle(&mut self, gpu: &impl Gpu, marker: &Marker) -> Option<Settled> {
+        let measured = gpu.elapsed(marker.begin()?, marker.end()?)?.max(0);
+        let begin = self.place(gpu, marker)?;
+        self.end = self.end.max(begin + measured);
+        let fresh = self.union.add(begin, begin + measured);
+
+        let mut points = [(0, 0); POINTS];
+        let count = marker.points(&mut points);
+        let evidence = Evidence {
+            estimate: marker.estimate.load(quota_abi::sync::Ordering::Relaxed),
+            measured,
+            points: points.get(..count).unwrap_or_default(),
+            closed: marker.closed(),
+            idle: marker.was_idle(),
+        };
+        Some(Settled {
+            charge: evidence.charge(fresh),
+            launch: per_launch(marker, &evidence),
+        })
+    }
+
+    /// Where a marker begins on the axis.
+    fn place(&mut self, gpu: &impl Gpu, marker: &Marker) -> Option<i64> {
+        let context = marker.context();
+        let known = self
+            .reference
+            .filter(|(owner, _)| *owner == context)
+            .and_then(|(_, event)| Some((event, gpu.elapsed(event, marker.begin()?)?)));
+        if let Some((event, distance)) = known {
+            let begin = self.offset + distance;
+            if distance > REFERENCE_AGE {
+                let newer = marker.swap_begin(Some(event))?;
+                self.reference = Some((context, newer));
+                self.offset = begin;
+            }
+            return Some(begin);
+        }
+        if let Some((_, stale)) = self.reference.take() {
+            gpu.destroy(stale);
+        }
+        self.reference = Some((context, marker.swap_begin(None)?));
+        self.offset = self.end + FAR;
+        Some(self.offset)
+    }
+}
+
+/// What a span tells of one launch of the shape that it is about. With other shapes in it, these count as
+/// rightly estimated.
+fn per_launch(marker: &Marker, evidence: &Evidence<'_>) -> Option<(i64, i64)> {
+    use quota_abi::sync::Ordering::Relaxed;
+    let launches = i64::from(marker.shape_launches.load(Relaxed));
+    if launches == 0 || marker.shape.load(Relaxed) == 0 {
+        return None;
+    }
+    let others = evidence.estimate - marker.shape_estimate.load(Relaxed);
+    let share = |whole: i64| (whole - others).max(0) / launches;
+    Some((share(evidence.least()), share(evidence.most())))
+}

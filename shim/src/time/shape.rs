@@ -1,0 +1,216 @@
+//! What a launch is, as far as its cost goes.
+
+/// The stream of a launch, as the caller named it and by which form of the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    /// The handle; 0 is the default stream of the function's form.
+    pub(crate) handle: usize,
+    /// Whether the function was a per-thread form (`_ptsz`, `_ptds`).
+    pub(crate) per_thread: bool,
+}
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: what a handle of 0 stands for.
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
+
+impl Stream {
+    /// One number for one stream: never 0, and the same for a default stream by any of its names.
+    pub(crate) fn key(self) -> usize {
+        match (self.handle, self.per_thread) {
+            (0, false) => LEGACY,
+            (0, true) => PER_THREAD,
+            (handle, _) => handle,
+        }
+    }
+
+    /// The legacy default stream waits for all blocking streams and they for it. Nothing may be recorded
+    /// on it at a moment of our own choice, only where the application itself launches on it.
+    pub(crate) fn joins_others(self) -> bool {
+        self.key() == LEGACY
+    }
+}
+
+/// One call that starts work on the GPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    /// Identifies work of equal cost; never 0.
+    pub(crate) shape: u64,
+    /// Identifies the function, for the cost of a shape not seen yet; 0: none.
+    pub(crate) function: u64,
+    /// How large this shape is among those of its function: blocks, or bytes.
+    pub(crate) size: u64,
+    /// Nanoseconds, where they can be guessed from the size; 0: no idea.
+    pub(crate) guess: u32,
+    /// Where it is launched.
+    pub(crate) stream: Stream,
+    /// Whether it may start before the work ahead of it ends (programmatic dependent launch): no marker
+    /// may come between the two.
+    pub(crate) joined: bool,
+}
+
+/// Mixes one word into a hash: a multiplication whose halves are folded together.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the two halves of a product"
+)]
+const fn mix(hash: u64, word: u64) -> u64 {
+    let product = ((hash ^ word) as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// Three sizes and shared memory of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared: u32,
+}
+
+impl Work {
+    /// A kernel. `generation` is that of the cost table: addresses of functions are reused.
+    #[inline]
+    pub(crate) fn kernel(
+        function: usize,
+        geometry: Geometry,
+        generation: u64,
+        stream: Stream,
+        joined: bool,
+    ) -> Self {
+        let Geometry {
+            grid: [gx, gy, gz],
+            block: [bx, by, bz],
+            shared,
+        } = geometry;
+        let function = mix(function as u64, generation) | 1;
+        let shape = mix(function, u64::from(gx) | u64::from(gy) << 32);
+        let shape = mix(shape, u64::from(gz) | u64::from(bx) << 32);
+        let shape = mix(
+            shape,
+            u64::from(by) | u64::from(bz) << 16 | u64::from(shared) << 32,
+        );
+        Self {
+            shape: shape | 1,
+            function,
+            size: u64::from(gx)
+                .saturating_mul(u64::from(gy))
+                .saturating_mul(u64::from(gz)),
+            guess: 0,
+            stream,
+            joined,
+        }
+    }
+
+    /// A graph that was instantiated.
+    #[inline]
+    pub(crate) fn graph(exec: usize, generation: u64, stream: Stream) -> Self {
+        Self {
+            shape: Self::graph_shape(exec, generation),
+            function: 0,
+            size: 0,
+            guess: 0,
+            stream,
+            joined: false,
+        }
+    }
+
+    /// The shape of a graph's launches, to forget it by.
+    #[inline]
+    pub(crate) fn graph_shape(exec: usize, generation: u64) -> u64 {
+        mix(mix(exec as u64, generation), 0x6772_6170_6800) | 1
+    }
+
+    /// A fill of `bytes`, or a copy within the device.
+    pub(crate) fn transfer(kind: Transfer, bytes: u64, stream: Stream) -> Self {
+        // Sizes that differ by less than an eighth count as one shape.
+        let class = bytes.max(1).ilog2();
+        let step = (bytes >> class.saturating_sub(3)) & 7;
+        let function = mix(kind as u64, 0x636f_7079) | 1;
+        let shape = mix(function, u64::from(class) << 8 | step) | 1;
+        Self {
+            shape,
+            function,
+            size: bytes,
+            guess: u32::try_from(2_000 + bytes / kind.bytes_per_ns()).unwrap_or(u32::MAX),
+            stream,
+            joined: false,
+        }
+    }
+}
+
+/// Work of the device's own memory system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transfer {
+    /// `cuMemset*`.
+    Fill = 1,
+    /// `cuMemcpyDtoD*`.
+    Copy = 2,
+}
+
+impl Transfer {
+    /// The bandwidth that a first estimate assumes: that of slow memory (GB/s), so that the estimate is
+    /// high until the first measurement.
+    const fn bytes_per_ns(self) -> u64 {
+        match self {
+            Self::Fill => 200,
+            Self::Copy => 100,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: Stream = Stream {
+        handle: 0x5000,
+        per_thread: false,
+    };
+
+    fn kernel(function: usize, geometry: Geometry, generation: u64) -> Work {
+        Work::kernel(function, geometry, generation, STREAM, false)
+    }
+
+    #[test]
+    fn every_part_of_a_shape_counts() {
+        let plain = Geometry {
+            grid: [8, 4, 2],
+            block: [128, 2, 1],
+            shared: 1024,
+        };
+        let mut seen = vec![kernel(0x1000, plain, 1).shape];
+        for change in 0..7 {
+            let mut other = plain;
+            match change {
+                0..3 => other.grid[change] += 1,
+                3..6 => other.block[change - 3] += 1,
+                _ => other.shared += 1,
+            }
+            seen.push(kernel(0x1000, other, 1).shape);
+        }
+        seen.push(kernel(0x1010, plain, 1).shape);
+        seen.push(kernel(0x1000, plain, 2).shape);
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
+    }
+
+    #[test]
+    fn a_grid_saturates() {
+        let huge = Geometry {
+            grid: [u32::MAX; 3],
+            block: [1; 3],
+            shared: 0,
+        };
+        assert_eq!(kernel(1, huge, 1).size, u64::MAX);
+    }
+
+    #[test]
+    fn a_default_stream_has_one_key_under_all_its_names() {
+        let named = |handle, per_thread| Stream { handle, per_thread }.key();
+        assert_eq!(named(0, false), named(1, true));
+        assert_eq!(named(0, true), named(2, false));
+        assert_ne!(named(0, true), named(0, false));
+    }
+}

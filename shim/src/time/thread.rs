@@ -1,0 +1,271 @@
+//! What a thread keeps for itself: GPU time taken and not spent, and its open spans.
+
+use core::cell::Cell;
+
+use super::markers::Handle;
+use super::shape::{Stream, Work};
+
+/// Streams that a thread keeps apart. With more of them in use at once, some spans are given up early.
+pub(super) const SPANS: usize = 8;
+
+/// No epoch in which anything is limited.
+pub(super) const NEVER: u64 = super::engine::UNLIMITED;
+
+/// Launches that one batch pays for at most, however cheap they are.
+pub(super) const LAUNCHES: u32 = 1024;
+
+/// A host that takes this much longer than the work that it launches is not ahead of the GPU, ns.
+const SLACK: i64 = 20_000;
+
+/// Launches of one thread on one stream since the first event of its marker was recorded.
+#[derive(Debug)]
+pub(super) struct Span {
+    /// [`Stream::key`]; 0: none.
+    pub(super) stream: Cell<usize>,
+    pub(super) per_thread: Cell<bool>,
+    pub(super) marker: Cell<Handle>,
+    pub(super) estimate: Cell<i64>,
+    pub(super) launches: Cell<u32>,
+    /// The shape of all launches; 0 once there are several.
+    pub(super) shape: Cell<u64>,
+    /// The launch that opened the span.
+    pub(super) first: Cell<Option<Work>>,
+    /// A shape in it that was hardly measured yet; the numbers are 0 if there are several such.
+    pub(super) young: Cell<Option<Work>>,
+    pub(super) young_launches: Cell<u32>,
+    pub(super) young_estimate: Cell<i64>,
+    /// Whether launches here are joined to the ones before them.
+    pub(super) joins: Cell<u32>,
+}
+
+impl Span {
+    const fn new() -> Self {
+        Self {
+            stream: Cell::new(0),
+            per_thread: Cell::new(false),
+            marker: Cell::new(Handle::NONE),
+            estimate: Cell::new(0),
+            launches: Cell::new(0),
+            shape: Cell::new(0),
+            first: Cell::new(None),
+            young: Cell::new(None),
+            young_launches: Cell::new(0),
+            young_estimate: Cell::new(0),
+            joins: Cell::new(0),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.marker.get() != Handle::NONE
+    }
+
+    /// Forgets the launches so far.
+    pub(super) fn clear(&self) {
+        self.marker.set(Handle::NONE);
+        self.estimate.set(0);
+        self.launches.set(0);
+        self.shape.set(0);
+        self.first.set(None);
+        self.young.set(None);
+        self.young_launches.set(0);
+        self.young_estimate.set(0);
+    }
+
+    /// The stream, to record on: a default stream is 0 in its own form of the function.
+    pub(super) fn stream(&self) -> Stream {
+        let per_thread = self.per_thread.get();
+        let key = self.stream.get();
+        let default = Stream {
+            handle: 0,
+            per_thread,
+        };
+        if key == default.key() {
+            default
+        } else {
+            Stream {
+                handle: key,
+                per_thread,
+            }
+        }
+    }
+
+    /// Starts over for another stream.
+    pub(super) fn assign(&self, stream: Stream) {
+        self.clear();
+        self.stream.set(stream.key());
+        self.per_thread.set(stream.per_thread);
+        self.joins.set(0);
+    }
+
+    #[inline]
+    pub(super) fn add(&self, shape: u64, cost: i64) {
+        let launches = self.launches.get();
+        if launches == 0 {
+            self.shape.set(shape);
+        } else if self.shape.get() != shape {
+            self.shape.set(0);
+        }
+        self.launches.set(launches.wrapping_add(1));
+        self.estimate.set(self.estimate.get() + cost);
+    }
+
+    /// Notes a launch of a shape that was hardly measured yet.
+    pub(super) fn add_young(&self, work: &Work, cost: i64) {
+        match self.young.get() {
+            None => {
+                self.young.set(Some(*work));
+                self.young_launches.set(1);
+                self.young_estimate.set(cost);
+            }
+            Some(young) if young.shape == work.shape && self.young_launches.get() > 0 => {
+                self.young_launches.set(self.young_launches.get() + 1);
+                self.young_estimate.set(self.young_estimate.get() + cost);
+            }
+            Some(_) => {
+                self.young_launches.set(0);
+                self.young_estimate.set(0);
+            }
+        }
+    }
+
+    /// Takes the last launch back: the driver refused it.
+    #[inline]
+    pub(super) fn take_back(&self, cost: i64) {
+        self.launches.set(self.launches.get().saturating_sub(1));
+        self.estimate.set((self.estimate.get() - cost).max(0));
+    }
+}
+
+/// One thread. No destructor: libraries launch from the destructors of others. A thread that ends loses
+/// its batch.
+#[derive(Debug)]
+pub(super) struct Thread {
+    /// The engine's epoch under which launches may be spent from the batch without further questions, or
+    /// [`NEVER`].
+    pub(super) epoch: Cell<u64>,
+    /// The epoch under which the rest was looked up.
+    pub(super) seen: Cell<u64>,
+    /// GPU time taken and not spent, ns.
+    pub(super) batch: Cell<i64>,
+    /// Launches until the next refill at the latest.
+    pub(super) left: Cell<u32>,
+    /// One more than the index of the limited device that the batch is for; 0: unknown.
+    pub(super) device: Cell<usize>,
+    pub(super) context: Cell<usize>,
+    /// The current device has no limit.
+    pub(super) free: Cell<bool>,
+    pub(super) spans: [Span; SPANS],
+    /// When the thread last left a refill, with how much, after a launch of which price.
+    left_at: Cell<u64>,
+    left_with: Cell<i64>,
+    left_after: Cell<i64>,
+    /// [`Self::left`] when launches were last counted.
+    left_from: Cell<u32>,
+    /// How much it takes at once: grows with use, so that a thread that ends soon loses little.
+    appetite: Cell<i64>,
+    dice: Cell<u32>,
+}
+
+impl Thread {
+    pub(super) const fn new() -> Self {
+        Self {
+            epoch: Cell::new(NEVER),
+            seen: Cell::new(NEVER),
+            batch: Cell::new(0),
+            left: Cell::new(0),
+            device: Cell::new(0),
+            context: Cell::new(0),
+            free: Cell::new(false),
+            spans: [const { Span::new() }; SPANS],
+            left_at: Cell::new(0),
+            left_with: Cell::new(0),
+            left_after: Cell::new(0),
+            left_from: Cell::new(0),
+            appetite: Cell::new(0),
+            dice: Cell::new(0),
+        }
+    }
+
+    /// The place for a stream's span; another stream may have it.
+    #[inline]
+    pub(super) fn span(&self, key: usize) -> &Span {
+        let index = (key ^ key >> 3 ^ key >> 6 ^ key >> 9) % SPANS;
+        self.spans.get(index).unwrap_or(&self.spans[0])
+    }
+
+    /// The next launch asks for context and device again.
+    pub(super) fn forget_context(&self) {
+        self.epoch.set(NEVER);
+        self.seen.set(NEVER);
+    }
+
+    /// Pays for one launch out of the batch.
+    #[inline]
+    pub(super) fn spend(&self, span: &Span, shape: u64, cost: i64) {
+        self.batch.set(self.batch.get() - cost);
+        self.left.set(self.left.get().saturating_sub(1));
+        span.add(shape, cost);
+    }
+
+    /// Undoes [`Self::spend`].
+    #[inline]
+    pub(super) fn unspend(&self, span: &Span, cost: i64) {
+        self.batch.set(self.batch.get() + cost);
+        self.left.set(self.left.get() + 1);
+        span.take_back(cost);
+    }
+
+    /// Begins a batch: `granted` more to spend.
+    pub(super) fn grant(&self, granted: i64) {
+        self.batch.set(self.batch.get() + granted);
+        self.left.set(LAUNCHES);
+        self.left_from.set(LAUNCHES);
+    }
+
+    /// Gives the batch up.
+    pub(super) fn drop_batch(&self) {
+        self.batch.set(0);
+        self.left.set(0);
+        self.left_from.set(0);
+    }
+
+    /// How many launches there were since this was last asked.
+    pub(super) fn count(&self) -> u32 {
+        let left = self.left.get();
+        self.left_from.replace(left).saturating_sub(left)
+    }
+
+    /// How much to take at once, of at most `batch`: twice as much each time, and never quite the same,
+    /// so that refills do not always meet the same launch of a loop.
+    pub(super) fn appetite(&self, batch: i64) -> i64 {
+        let appetite = self.appetite.get().max(2_500);
+        self.appetite.set(appetite.saturating_mul(2).min(batch));
+        appetite.min(batch) - appetite.min(batch) / 64 * i64::from(self.die())
+    }
+
+    /// Leaves a refill at `now` with a launch of `price`.
+    pub(super) fn leave(&self, now: u64, price: i64) {
+        self.left_at.set(now);
+        self.left_with.set(self.batch.get());
+        self.left_after.set(price);
+    }
+
+    /// Whether it has since launched faster than the GPU works, by the estimates. If not, a span over
+    /// several launches contains idle time.
+    pub(super) fn is_ahead(&self, now: u64) -> bool {
+        let host = i64::try_from(now.saturating_sub(self.left_at.get())).unwrap_or(i64::MAX);
+        let launched = self.left_with.get() - self.batch.get() + self.left_after.get();
+        host <= launched.saturating_add(launched / 2).saturating_add(SLACK)
+    }
+
+    /// A number of 0 to 15 without a pattern.
+    pub(super) fn die(&self) -> u32 {
+        let next = self
+            .dice
+            .get()
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223);
+        self.dice.set(next);
+        next >> 28
+    }
+}
