@@ -98,8 +98,13 @@ pub(crate) const fn symbol_name(with_nul: &'static str) -> &'static CStr {
 /// `LIBRARY` is the static of [`crate::library`] that the functions belong to, `signatures` the module with one type
 /// per function. The body gives `Ok(answer)`, or `Err(Aside)` to let the driver answer the caller's own arguments;
 /// `call()` calls the driver with them. A body adapts arguments and calls safe code, in at most ten lines.
+///
+/// `LIBRARY as signatures, if CONDITION;` makes hooks that do nothing at all while the condition does not hold.
 macro_rules! hooks {
-    ($library:ident as $signatures:ident; $(
+    ($library:ident as $signatures:ident; $($entries:tt)*) => {
+        $crate::hook::hooks! { $library as $signatures, if true; $($entries)* }
+    };
+    ($library:ident as $signatures:ident, if $wanted:expr; $(
         $(#[$meta:meta])*
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $answer:ty = |$call:ident| $body:expr;
     )*) => {
@@ -134,6 +139,10 @@ macro_rules! hooks {
                         Err(answer) => return answer,
                     },
                 };
+                if !$wanted {
+                    // SAFETY: the real function of this name and type, with its caller's own arguments.
+                    return unsafe { real($($arg),*) };
+                }
                 let answered = core::cell::Cell::new(None);
                 let $call = || -> $answer {
                     // SAFETY: the real function of this name and type, with its caller's own arguments.

@@ -6,7 +6,7 @@ use cuda_headers::fns;
 use crate::hook::hooks;
 use crate::time;
 
-hooks! { DRIVER as fns;
+hooks! { DRIVER as fns, if time::limited();
     /// Markers on the stream go before it.
     fn cuStreamDestroy(hStream: CUstream) -> CUresult = |call| {
         time::stream_goes(hStream);

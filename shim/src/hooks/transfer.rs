@@ -11,7 +11,7 @@ use crate::guard::Aside;
 use crate::hook::hooks;
 use crate::time::{self, Transfer};
 
-hooks! { DRIVER as fns;
+hooks! { DRIVER as fns, if time::limited();
     /// Charged by bytes until fills of its size have been measured.
     fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult =
         |call| fill(rows(N, 1, 1), (NULL_STREAM, false), &call);

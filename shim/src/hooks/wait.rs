@@ -12,7 +12,7 @@ use crate::guard::Aside;
 use crate::hook::hooks;
 use crate::time;
 
-hooks! { DRIVER as fns;
+hooks! { DRIVER as fns, if time::limited();
     /// What is open ends before the wait, and is settled after it.
     fn cuCtxSynchronize() -> CUresult = |call| time::waiting(None, &call);
 

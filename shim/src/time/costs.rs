@@ -33,11 +33,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     #[inline]
-    #[expect(
-        clippy::cast_possible_wrap,
-        clippy::cast_possible_truncation,
-        reason = "40 and 24 bits"
-    )]
+    #[expect(clippy::cast_possible_wrap, reason = "40 bits")]
     const fn unpack(word: u64) -> Self {
         Self {
             ns: (word & ((1 << 40) - 1)) as i64,

@@ -61,6 +61,12 @@ pub(crate) fn begin(process: &'static Process) {
     ENGINE.limits_changed();
 }
 
+/// Whether there may be anything to do: false in a process none of whose devices has a limit.
+#[inline]
+pub(crate) fn limited() -> bool {
+    ENGINE.epoch() != UNLIMITED
+}
+
 /// A kernel launch.
 #[inline]
 pub(crate) fn kernel(
