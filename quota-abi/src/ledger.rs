@@ -3,11 +3,11 @@
 //! Each process has two words, `held` and `asking`. The sum over all processes is the only truth, so a process killed at
 //! any instruction leaves nothing to repair: its words are zeroed when it is reaped.
 //!
-//! No over-admission: a process first adds to its `asking`, then, past a full fence, sums everybody's words. Of two that
-//! ask at the same time at least one sees the other. No refusal of what fits: only `held` refuses; where others' `asking`
+//! No over-admission: a process first says in `asking` what it wants, then, past a full fence, sums everybody's words. Of two
+//! that ask at the same time at least one sees the other. Of the threads of one process one asks at a time. No refusal of what fits: only `held` refuses; where others' `asking`
 //! alone stands in the way, the one in the lowest slot waits and the rest step back and try again.
 
-use crate::sync::{AtomicU64, Ordering, add_then_fence};
+use crate::sync::{AtomicU64, Ordering, post_then_fence};
 
 /// Looks again this often before it takes a sum for the truth: a sum is not read at one instant, and memory that moves
 /// from one process to another meanwhile is counted twice.
@@ -64,22 +64,28 @@ impl Ledger<'_> {
         if amount > limit {
             return Verdict::Full;
         }
+        if amount == 0 {
+            return Verdict::Admitted;
+        }
         let mut tries = 0;
         loop {
             // SYNC POINT with the loads in `look`: asking before the fence, sums after it.
-            add_then_fence(asking, amount);
-            let verdict = match self.watch(slot, amount, limit) {
-                Sight::Fits => {
-                    held.fetch_add(amount, Ordering::Relaxed);
-                    Some(Verdict::Admitted)
+            if post_then_fence(asking, amount) {
+                let verdict = match self.watch(slot, amount, limit) {
+                    Sight::Fits => {
+                        held.fetch_add(amount, Ordering::Relaxed);
+                        Some(Verdict::Admitted)
+                    }
+                    Sight::Full => Some(Verdict::Full),
+                    Sight::Contended { .. } => None,
+                };
+                // SYNC POINT with `look`'s load of `asking`: who sees it gone sees `held`.
+                asking.store(0, Ordering::Release);
+                if let Some(verdict) = verdict {
+                    return verdict;
                 }
-                Sight::Full => Some(Verdict::Full),
-                Sight::Contended { .. } => None,
-            };
-            // SYNC POINT with `look`'s load of `asking`: who sees it gone sees `held`.
-            asking.fetch_sub(amount, Ordering::Release);
-            if let Some(verdict) = verdict {
-                return verdict;
+            } else if wait_for(asking) {
+                continue;
             }
             tries += 1;
             if !pause(tries) {
@@ -146,8 +152,8 @@ impl Ledger<'_> {
             let held = held.load(Ordering::Relaxed);
             everything = everything.saturating_add(asking).saturating_add(held);
             held_sum = held_sum.saturating_add(held);
-            // A lower slot goes first; so does another thread of this process.
-            yields |= index < slot && asking > 0 || index == slot && asking != amount;
+            // The lowest slot goes first.
+            yields |= index < slot && asking > 0;
         }
         if everything <= limit {
             Sight::Fits
@@ -164,6 +170,17 @@ impl Ledger<'_> {
         let count = usize::try_from(self.high_water.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         words.get(..count).unwrap_or(words)
     }
+}
+
+/// Waits a little for another thread of this process to have its answer. `true` if it has.
+fn wait_for(asking: &AtomicU64) -> bool {
+    for _ in 0..PATIENCE {
+        if asking.load(Ordering::Relaxed) == 0 {
+            return true;
+        }
+        spin();
+    }
+    false
 }
 
 fn spin() {
@@ -256,12 +273,21 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_exceed_and_always_fill() {
+    fn processes_never_exceed_and_always_fill() {
+        fill([0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn threads_of_a_process_never_exceed_and_always_fill() {
+        fill([0, 0, 1, 1]);
+    }
+
+    fn fill(slots: [usize; 4]) {
         let words = Words::new(4);
         let (words, limit) = (&words, 64);
         for _ in 0..200 {
             std::thread::scope(|scope| {
-                for slot in 0..4 {
+                for slot in slots {
                     scope.spawn(move || {
                         for _ in 0..32 {
                             let verdict = words.ledger().reserve(slot, 1, limit, |_| {

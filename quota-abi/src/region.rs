@@ -77,6 +77,13 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 impl Mapped {
+    /// The region, for as long as the process lives.
+    #[must_use]
+    pub fn get(self) -> &'static Region {
+        // SAFETY: checked when it was mapped, never unmapped.
+        unsafe { self.0.as_ref() }
+    }
+
     /// Maps the region of `path` if there is one.
     pub fn open(path: &CStr) -> Result<Option<Self>, Error> {
         match open_file(path, 0) {

@@ -4,32 +4,36 @@
 //! Loom treats `SeqCst` accesses as acquire-release, so an order that needs more is written as a fence here.
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use core::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
-/// Adds, then is a full fence: no later load of this thread is taken before everybody can see the sum.
+/// Stores `amount` in a word that is zero, then is a full fence: no later load of this thread is taken before everybody can
+/// see the store. `false`, and no fence, if the word was not zero.
 ///
-/// On x86-64 a locked add is that fence already and only the compiler has to be told; a separate `mfence` would cost
-/// more than the rest of a reservation.
+/// On x86-64 a locked exchange is that fence already and only the compiler has to be told; a separate `mfence` would cost
+/// as much as the rest of a reservation.
 #[inline]
-pub fn add_then_fence(word: &AtomicU64, amount: u64) {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    {
-        word.fetch_add(amount, Ordering::SeqCst);
-        core::sync::atomic::compiler_fence(Ordering::SeqCst);
-    }
-    #[cfg(all(not(target_arch = "x86_64"), not(loom)))]
-    {
-        word.fetch_add(amount, Ordering::SeqCst);
-        core::sync::atomic::fence(Ordering::SeqCst);
-    }
+pub fn post_then_fence(word: &AtomicU64, amount: u64) -> bool {
+    #[cfg(not(loom))]
+    let order = Ordering::SeqCst;
     #[cfg(loom)]
-    {
-        word.fetch_add(amount, Ordering::Relaxed);
-        loom::sync::atomic::fence(Ordering::SeqCst);
+    let order = Ordering::Acquire;
+    let posted = word
+        .compare_exchange(0, amount, order, Ordering::Relaxed)
+        .is_ok();
+    if posted {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        full_fence();
     }
+    posted
 }
 
 /// A full fence.

@@ -11,12 +11,14 @@ use crate::driver::{call, relaxed};
 use crate::guard::Aside;
 use crate::memory;
 use crate::process::{self, Process};
+use crate::recent::Recent;
 use crate::table::Table;
 use crate::time;
 
 /// The contexts of this process by handle.
 pub(crate) struct Contexts {
     known: Table<Known>,
+    recent: Recent,
     next: AtomicU32,
 }
 
@@ -56,9 +58,12 @@ pub(crate) fn current(process: &'static Process) -> Result<Context<'static>, Asi
     if answer != CUresult::CUDA_SUCCESS || handle.0.is_null() {
         return Err(Aside::NoContext);
     }
-    let known = match process.contexts.known.get(key(handle)) {
-        Some(known) => known,
-        None => meet(process, handle)?,
+    let contexts = &process.contexts;
+    let known = match contexts.recent.get(key(handle)) {
+        Some(facts) => Known::unpack(facts),
+        None => contexts
+            .find(handle)
+            .map_or_else(|| meet(process, handle), Ok)?,
     };
     let device = process.devices.by_number(known.device.into());
     Ok(Context {
@@ -97,10 +102,7 @@ pub(crate) fn create(
 pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let process = process::limited()?;
     // Forgotten before the driver is called: afterwards another thread may get the same handle for a new context.
-    let known = process.contexts.known.remove(key(handle));
-    let Some(known) = known else {
-        return Err(Aside::Unknown);
-    };
+    let known = process.contexts.take(handle).ok_or(Aside::Unknown)?;
     time::context_goes(handle);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
@@ -182,10 +184,10 @@ pub(crate) fn release_primary(
     if ended {
         let wanted =
             |_: u64, known: &Known| known.primary && usize::from(known.device) == device.number;
-        process
-            .contexts
-            .known
-            .sweep(wanted, |_, known| gone(process, known));
+        process.contexts.known.sweep(wanted, |handle, known| {
+            process.contexts.recent.forget(handle);
+            gone(process, known);
+        });
     }
     Ok(answer)
 }
@@ -280,8 +282,26 @@ impl Contexts {
     pub(crate) const fn new() -> Self {
         Self {
             known: Table::new(),
+            recent: Recent::new(),
             next: AtomicU32::new(1),
         }
+    }
+
+    /// Finds a context, and keeps it at hand. Kept under the table's lock, so that what is being taken is not kept.
+    #[cold]
+    fn find(&self, handle: CUcontext) -> Option<Known> {
+        let key = key(handle);
+        self.known.with(key, |known| {
+            self.recent.put(key, known.pack());
+            *known
+        })
+    }
+
+    /// Forgets a context that is about to be destroyed.
+    fn take(&self, handle: CUcontext) -> Option<Known> {
+        let known = self.known.remove(key(handle));
+        self.recent.forget(key(handle));
+        known
     }
 
     /// Adds a context, or finds the one of the same handle.
@@ -294,6 +314,20 @@ impl Contexts {
         self.known
             .get_or_insert(key(handle), fresh)
             .unwrap_or(fresh)
+    }
+}
+
+impl Known {
+    fn pack(self) -> u64 {
+        u64::from(self.id) << 32 | u64::from(self.device) << 1 | u64::from(self.primary)
+    }
+
+    fn unpack(facts: u64) -> Self {
+        Self {
+            id: u32::try_from(facts >> 32).unwrap_or(0),
+            device: u16::try_from(facts >> 1 & 0xffff).unwrap_or(0),
+            primary: facts & 1 != 0,
+        }
     }
 }
 

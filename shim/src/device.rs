@@ -7,7 +7,6 @@ use quota_abi::bucket::Bucket;
 use quota_abi::devices;
 use quota_abi::layout::DeviceRow;
 use quota_abi::ledger::{Ledger, Verdict};
-use quota_abi::region::Mapped;
 use quota_abi::spelling::Ppm;
 use quota_abi::sync::Ordering;
 
@@ -38,8 +37,11 @@ pub(crate) struct Device {
     /// This process's contexts on it.
     pub(crate) contexts: Lock<DeviceContexts>,
     handle: CUdevice,
-    region: Mapped,
-    index: usize,
+    ledger: Ledger<'static>,
+    /// Its GPU time, shared by the group.
+    bucket: &'static Bucket,
+    row: &'static DeviceRow,
+    /// This process's words in the ledger.
     slot: usize,
 }
 
@@ -96,7 +98,16 @@ impl Device {
             return Err(answer);
         }
         let uuid = uuid_of(handle)?;
-        let Some(index) = devices::index_of(&attached.region, &uuid) else {
+        let region = attached.region.get();
+        let shared = devices::index_of(region, &uuid).and_then(|index| {
+            let ledger = devices::ledger(region, index)?;
+            Some((
+                ledger,
+                region.buckets.get(index)?,
+                region.devices.get(index)?,
+            ))
+        });
+        let Some((ledger, bucket, row)) = shared else {
             report::stop(format_args!(
                 "the group has seen too many devices; set GPU_QUOTA_GROUP to a new name"
             ));
@@ -112,8 +123,9 @@ impl Device {
             context_charge: attached.context(),
             contexts: Lock::new(DeviceContexts::default()),
             handle,
-            region: attached.region,
-            index,
+            ledger,
+            bucket,
+            row,
             slot: attached.slot,
         })
     }
@@ -127,7 +139,7 @@ impl Device {
                 bytes,
             });
         };
-        match self.ledger()?.reserve(self.slot, bytes, limit, step_back) {
+        match self.ledger.reserve(self.slot, bytes, limit, step_back) {
             Verdict::Admitted => Some(Reservation {
                 device: self,
                 bytes,
@@ -138,28 +150,22 @@ impl Device {
 
     /// Charges what has happened already and cannot be undone.
     pub(crate) fn charge(&self, bytes: u64) {
-        if let Some(ledger) = self.ledger() {
-            ledger.force(self.slot, bytes);
-        }
+        self.ledger.force(self.slot, bytes);
     }
 
     /// Gives back what was charged.
     pub(crate) fn refund(&self, bytes: u64) {
-        if let Some(ledger) = self.ledger() {
-            ledger.refund(self.slot, bytes);
-        }
+        self.ledger.refund(self.slot, bytes);
     }
 
     /// Bytes that the whole group holds.
     pub(crate) fn usage(&self) -> u64 {
-        self.ledger().map_or(0, |ledger| ledger.usage())
+        self.ledger.usage()
     }
 
     /// Counts a refusal, and says so to whoever wants to know.
     pub(crate) fn denied(&self, bytes: u64) {
-        if let Some(row) = self.row() {
-            row.denials.fetch_add(1, Ordering::Relaxed);
-        }
+        self.row.denials.fetch_add(1, Ordering::Relaxed);
         report::info(format_args!(
             "refused {bytes} bytes on device {}: {} of {} in use",
             self.number,
@@ -175,15 +181,7 @@ impl Device {
 
     /// Its GPU time, shared by the group.
     pub(crate) fn bucket(&self) -> Option<&Bucket> {
-        self.region.buckets.get(self.index)
-    }
-
-    fn row(&self) -> Option<&DeviceRow> {
-        self.region.devices.get(self.index)
-    }
-
-    fn ledger(&self) -> Option<Ledger<'_>> {
-        devices::ledger(&self.region, self.index)
+        Some(self.bucket)
     }
 }
 

@@ -38,19 +38,23 @@ pub(crate) fn run<R: Copy>(
     call: &impl Fn() -> R,
     body: impl FnOnce() -> Result<R, Aside>,
 ) -> R {
-    let entered = INSIDE.try_with(|inside| !inside.replace(true));
-    if entered != Ok(true) {
-        return call();
-    }
-    let outcome = catch_unwind(AssertUnwindSafe(body));
-    let _ = INSIDE.try_with(|inside| inside.set(false));
-    match outcome {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(_aside)) => call(),
-        Err(payload) => {
-            // Dropping the payload could panic again.
-            core::mem::forget(payload);
-            answered.get().unwrap_or_else(call)
-        }
-    }
+    // A thread that has no thread-locals any more is let through.
+    INSIDE
+        .try_with(|inside| {
+            if inside.replace(true) {
+                return call();
+            }
+            let outcome = catch_unwind(AssertUnwindSafe(body));
+            inside.set(false);
+            match outcome {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_aside)) => call(),
+                Err(payload) => {
+                    // Dropping the payload could panic again.
+                    core::mem::forget(payload);
+                    answered.get().unwrap_or_else(call)
+                }
+            }
+        })
+        .unwrap_or_else(|_| call())
 }

@@ -19,6 +19,7 @@ mod nvml;
 mod nvml_view;
 mod proc_address;
 mod process;
+mod recent;
 mod report;
 mod table;
 mod time;

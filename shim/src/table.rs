@@ -9,6 +9,7 @@
 use core::ptr::NonNull;
 
 use quota_abi::map;
+use quota_abi::sync::{AtomicBool, Ordering};
 
 use crate::lock::Lock;
 
@@ -17,6 +18,7 @@ const SMALLEST: usize = 128;
 
 /// Values by key; 0 is not a key.
 pub(crate) struct Table<V> {
+    used: AtomicBool,
     shards: [Line<V>; SHARDS],
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct NoMemory;
 impl<V: Copy> Table<V> {
     pub(crate) const fn new() -> Self {
         Self {
+            used: AtomicBool::new(false),
             shards: [const { Line(Lock::new(Shard::new())) }; SHARDS],
         }
     }
@@ -56,6 +59,9 @@ impl<V: Copy> Table<V> {
         let Some(Line(shard)) = self.shard(key) else {
             return Err(NoMemory);
         };
+        if self.is_empty() {
+            self.used.store(true, Ordering::Relaxed);
+        }
         shard.lock().insert(key, value)
     }
 
@@ -64,6 +70,9 @@ impl<V: Copy> Table<V> {
         let Some(Line(shard)) = self.shard(key) else {
             return Err(NoMemory);
         };
+        if self.is_empty() {
+            self.used.store(true, Ordering::Relaxed);
+        }
         let mut shard = shard.lock();
         if let Some(at) = shard.find(key) {
             return shard.cell(at).map(|cell| cell.value).ok_or(NoMemory);
@@ -90,6 +99,11 @@ impl<V: Copy> Table<V> {
         }
         shard.remove_at(at);
         Some(value)
+    }
+
+    /// Whether nothing was ever put in.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.used.load(Ordering::Relaxed)
     }
 
     /// Shows every entry. Rare: walks the whole table.
@@ -164,44 +178,38 @@ impl<V: Copy> Shard<V> {
 
     /// The cell of a key.
     fn find(&mut self, key: u64) -> Option<usize> {
+        let at = self.seek(key)?;
+        (self.cell(at)?.key == key).then_some(at)
+    }
+
+    /// The cell of a key, or the free one where it would be.
+    fn seek(&mut self, key: u64) -> Option<usize> {
         if self.capacity == 0 {
             return None;
         }
         let mask = self.capacity - 1;
         let mut at = self.home(key);
         loop {
-            match self.cell(at)?.key {
-                0 => return None,
-                found if found == key => return Some(at),
-                _ => at = (at + 1) & mask,
+            let found = self.cell(at)?.key;
+            if found == 0 || found == key {
+                return Some(at);
             }
+            at = (at + 1) & mask;
         }
     }
 
     fn insert(&mut self, key: u64, value: V) -> Result<Option<V>, NoMemory> {
-        if let Some(at) = self.find(key) {
-            let cell = self.cell(at).ok_or(NoMemory)?;
-            return Ok(Some(core::mem::replace(&mut cell.value, value)));
-        }
         if (self.used + 1) * 2 > self.capacity {
             self.grow()?;
         }
-        self.place(key, value);
-        Ok(None)
-    }
-
-    /// Puts a new key into a shard that has room.
-    fn place(&mut self, key: u64, value: V) {
-        let mask = self.capacity - 1;
-        let mut at = self.home(key);
-        while let Some(cell) = self.cell(at) {
-            if cell.key == 0 {
-                *cell = Cell { key, value };
-                self.used += 1;
-                return;
-            }
-            at = (at + 1) & mask;
+        let at = self.seek(key).ok_or(NoMemory)?;
+        let cell = self.cell(at).ok_or(NoMemory)?;
+        let old = core::mem::replace(cell, Cell { key, value });
+        if old.key == key {
+            return Ok(Some(old.value));
         }
+        self.used += 1;
+        Ok(None)
     }
 
     fn remove(&mut self, key: u64) -> Option<V> {
@@ -255,7 +263,7 @@ impl<V: Copy> Shard<V> {
             if let Some(&mut Cell { key, value }) = old.cell(at)
                 && key != 0
             {
-                self.place(key, value);
+                self.insert(key, value)?;
             }
         }
         if old.capacity > 0 {

@@ -6,7 +6,7 @@ use cuda_headers::driver::{
     CUresult,
 };
 
-use super::{Owner, Record, give_back, number_of, remember, reserve, rounded};
+use super::{Owner, Record, give_back, remember, reserve, rounded};
 use crate::context;
 use crate::guard::Aside;
 use crate::process;
@@ -122,11 +122,7 @@ pub(crate) fn create_levels<H: Handle, D: Descriptor>(
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         reservation.keep();
-        let record = Record {
-            bytes,
-            device: number_of(context.device),
-            owner: Owner::Context(context.id),
-        };
+        let record = Record::new(bytes, context.device, Owner::Context(context.id));
         // SAFETY: the driver has just written it for its caller.
         let key = unsafe { handle.read() }.key();
         remember(process, &process.memory.arrays, key, record);

@@ -2,7 +2,7 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, give_back, number_of, remember, reserve, rounded};
+use super::{Owner, Record, give_back, remember, reserve, rounded};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
@@ -104,11 +104,7 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
 }
 
 fn record(process: &Process, context: Context<'_>, address: u64, bytes: u64) {
-    let record = Record {
-        bytes,
-        device: number_of(context.device),
-        owner: Owner::Context(context.id),
-    };
+    let record = Record::new(bytes, context.device, Owner::Context(context.id));
     remember(process, &process.memory.addresses, address, record);
 }
 

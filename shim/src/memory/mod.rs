@@ -24,14 +24,13 @@ pub(crate) struct Memory {
     physical: vmm::Physical,
 }
 
-/// One allocation.
+/// One allocation: what is charged, and for whom. Two plain words, which is what makes keeping it cheap.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 struct Record {
     /// Bytes charged.
     bytes: u64,
-    /// Number of its device in this process.
-    device: u16,
-    owner: Owner,
+    /// Owner's number (48 bits), device's number (15), whether the owner is a pool (1).
+    owner: u64,
 }
 
 /// What an allocation goes with.
@@ -39,8 +38,35 @@ struct Record {
 enum Owner {
     /// The context of this id: destroyed with it.
     Context(u32),
-    /// The pool of this handle: charged by the pool.
+    /// The pool of this handle, an address of user space: charged by the pool.
     Pool(u64),
+}
+
+impl Record {
+    fn new(bytes: u64, device: &Device, owner: Owner) -> Self {
+        let (number, pooled) = match owner {
+            Owner::Context(id) => (id.into(), 0),
+            Owner::Pool(handle) => (handle, 1),
+        };
+        let device = u64::from(number_of(device)) & 0x7fff;
+        Self {
+            bytes,
+            owner: number << 16 | device << 1 | pooled,
+        }
+    }
+
+    fn device(self) -> usize {
+        usize::try_from(self.owner >> 1 & 0x7fff).unwrap_or(usize::MAX)
+    }
+
+    fn owner(self) -> Owner {
+        let number = self.owner >> 16;
+        if self.owner & 1 == 1 {
+            Owner::Pool(number)
+        } else {
+            Owner::Context(u32::try_from(number).unwrap_or(0))
+        }
+    }
 }
 
 impl Memory {
@@ -85,7 +111,7 @@ fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Optio
 pub(crate) fn drop_context(process: &Process, context: u32) {
     for table in [&process.memory.addresses, &process.memory.arrays] {
         table.sweep(
-            |_, record| record.owner == Owner::Context(context),
+            |_, record| record.owner() == Owner::Context(context),
             |_, record| give_back(process, record),
         );
     }
@@ -103,10 +129,10 @@ fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) 
 
 /// Gives back what a record was charged.
 fn give_back(process: &Process, record: Record) {
-    let Some(device) = process.devices.by_number(record.device.into()) else {
+    let Some(device) = process.devices.by_number(record.device()) else {
         return;
     };
-    match record.owner {
+    match record.owner() {
         Owner::Context(_) => device.refund(record.bytes),
         Owner::Pool(pool) => process.memory.pools.freed(device, pool, record.bytes),
     }

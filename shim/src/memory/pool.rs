@@ -86,11 +86,7 @@ pub(crate) fn allocate(
         pools.settle(device, key);
         return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    let record = Record {
-        bytes,
-        device: number_of(device),
-        owner: Owner::Pool(key),
-    };
+    let record = Record::new(bytes, device, Owner::Pool(key));
     remember(process, &process.memory.addresses, address, record);
     Ok(answer)
 }
@@ -290,6 +286,9 @@ impl Pools {
 
     /// Calls `visit` for each living pool of a device; not under the table's lock.
     fn each_of(&self, device: &Device, mut visit: impl FnMut(u64, CUmemoryPool)) {
+        if self.known.is_empty() {
+            return;
+        }
         let mut keys = [0; LOOKED_AT];
         let mut count = 0;
         self.known.for_each(|key, pool| {
