@@ -26,6 +26,8 @@ pub enum Class {
     Lifetime(Object),
     /// Begins or ends a stream capture.
     Captures,
+    /// The host waits for the GPU: measured spans end before, and are settled after.
+    Waits,
     /// Not counted, for this reason.
     PassesThrough(&'static str),
 }
@@ -66,6 +68,9 @@ pub enum Work {
     Graph,
     /// A copy that may stay on the device: by bytes over bandwidth.
     Copy,
+    /// A copy from or to the host, or between ends that the call does not tell: not charged, but a measured span ends before
+    /// it.
+    OtherCopy,
     /// A fill: by bytes over bandwidth.
     Fill,
     /// Decompression of a batch.
@@ -96,8 +101,12 @@ pub enum Object {
     Pool,
     /// A handle or mapping of physical memory, which lives until the last of either is gone.
     Allocation,
-    /// An executable graph: its measured duration goes with it.
+    /// An executable graph: its measured duration goes with it, and is doubted when it changes.
     Graph,
+    /// Functions: what their launches cost is forgotten when they go.
+    Functions,
+    /// Which context is current on the calling thread.
+    Current,
 }
 
 /// Symbols of one class.

@@ -1,6 +1,6 @@
 //! The driver as such: look-ups, devices, contexts, and code.
 
-use super::Class::{Charges, Lifetime, LooksUp, Refunds};
+use super::Class::{Charges, Lifetime, LooksUp, Refunds, Waits};
 use super::{Family, Group, Object, group, passes, pending};
 
 const CONTEXTS: &str = "issue B: contexts and modules";
@@ -48,9 +48,8 @@ pub(super) static GROUPS: &[Group] = &[
         ],
     ),
     // Addresses of functions are used again after an unload: learned costs go too.
-    pending(
-        CONTEXTS,
-        Refunds(Family::Module),
+    group(
+        Lifetime(Object::Functions),
         &["cuLibraryUnload", "cuModuleUnload"],
     ),
     passes("private table, never wrapped", &["cuGetExportTable"]),
@@ -113,9 +112,6 @@ pub(super) static GROUPS: &[Group] = &[
             "cuCtxGetId",
             "cuCtxGetLimit",
             "cuCtxGetStreamPriorityRange",
-            "cuCtxPopCurrent",
-            "cuCtxPushCurrent",
-            "cuCtxSetCurrent",
             "cuDevicePrimaryCtxGetState",
         ],
     ),
@@ -133,9 +129,14 @@ pub(super) static GROUPS: &[Group] = &[
             "cuDevicePrimaryCtxSetFlags",
         ],
     ),
+    group(
+        Lifetime(Object::Current),
+        &["cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxSetCurrent"],
+    ),
+    group(Waits, &["cuCtxSynchronize"]),
     passes(
-        "waits on the host for the context's work",
-        &["cuCtxSynchronize", "cuFlushGPUDirectRDMAWrites"],
+        "waits on the host for writes of other devices",
+        &["cuFlushGPUDirectRDMAWrites"],
     ),
     passes(
         "describes or divides multiprocessors; no memory, and launches there are charged as any",

@@ -1,6 +1,6 @@
 //! Work: launches, copies, fills, graphs, streams, events and captures.
 
-use super::Class::{Captures, Charges, Launches, Lifetime, Refunds};
+use super::Class::{Captures, Charges, Launches, Lifetime, Refunds, Waits};
 use super::{Family, Group, Object, Work, group, passes, pending};
 
 const COPIES: &str = "issue D: copies and fills on the device";
@@ -26,30 +26,37 @@ pub(super) static GROUPS: &[Group] = &[
         Launches(Work::Copy),
         &[
             "cuFabricCpyBatchAsync",
-            "cuMemcpy",
             "cuMemcpy2D",
-            "cuMemcpy2DAsync",
             "cuMemcpy2DUnaligned",
             "cuMemcpy3D",
-            "cuMemcpy3DAsync",
             "cuMemcpy3DBatchAsync",
             "cuMemcpy3DPeer",
             "cuMemcpy3DPeerAsync",
             "cuMemcpy3DWithAttributesAsync",
-            "cuMemcpyAsync",
             "cuMemcpyAtoA",
             "cuMemcpyAtoD",
             "cuMemcpyBatchAsync",
             "cuMemcpyDtoA",
-            "cuMemcpyDtoD",
-            "cuMemcpyDtoDAsync",
             "cuMemcpyPeer",
-            "cuMemcpyPeerAsync",
             "cuMemcpyWithAttributesAsync",
         ],
     ),
-    pending(
-        COPIES,
+    group(Launches(Work::Copy), &["cuMemcpyDtoD", "cuMemcpyDtoDAsync"]),
+    group(
+        Launches(Work::OtherCopy),
+        &[
+            "cuMemcpy",
+            "cuMemcpy2DAsync",
+            "cuMemcpy3DAsync",
+            "cuMemcpyAsync",
+            "cuMemcpyDtoH",
+            "cuMemcpyDtoHAsync",
+            "cuMemcpyHtoD",
+            "cuMemcpyHtoDAsync",
+            "cuMemcpyPeerAsync",
+        ],
+    ),
+    group(
         Launches(Work::Fill),
         &[
             "cuMemsetD16",
@@ -77,15 +84,19 @@ pub(super) static GROUPS: &[Group] = &[
         &[
             "cuCtxWaitEvent",
             "cuGreenCtxWaitEvent",
+            "cuWaitExternalSemaphoresAsync",
+        ],
+    ),
+    group(
+        Launches(Work::Wait),
+        &[
             "cuStreamBatchMemOp",
             "cuStreamWaitEvent",
             "cuStreamWaitValue32",
             "cuStreamWaitValue64",
-            "cuWaitExternalSemaphoresAsync",
         ],
     ),
-    pending(
-        SPANS,
+    group(
         Launches(Work::HostFunction),
         &["cuLaunchHostFunc", "cuStreamAddCallback"],
     ),
@@ -117,19 +128,27 @@ pub(super) static GROUPS: &[Group] = &[
         &["cuDeviceGraphMemTrim"],
     ),
     // Its memory stays with the device's graph pool until that is trimmed.
-    group(Lifetime(Object::Graph), &["cuGraphExecDestroy"]),
+    group(
+        Lifetime(Object::Graph),
+        &[
+            "cuGraphExecChildGraphNodeSetParams",
+            "cuGraphExecDestroy",
+            "cuGraphExecKernelNodeSetParams",
+            "cuGraphExecMemcpyNodeSetParams",
+            "cuGraphExecMemsetNodeSetParams",
+            "cuGraphExecNodeSetParams",
+            "cuGraphExecUpdate",
+            "cuGraphNodeSetEnabled",
+        ],
+    ),
     group(Lifetime(Object::Stream), &["cuStreamDestroy"]),
     passes(
         "host copies are not charged: the copy engines work beside the kernels",
         &[
             "cuMemcpyAtoH",
             "cuMemcpyAtoHAsync",
-            "cuMemcpyDtoH",
-            "cuMemcpyDtoHAsync",
             "cuMemcpyHtoA",
             "cuMemcpyHtoAAsync",
-            "cuMemcpyHtoD",
-            "cuMemcpyHtoDAsync",
         ],
     ),
     passes(
@@ -193,7 +212,6 @@ pub(super) static GROUPS: &[Group] = &[
             "cuGraphNodeGetParams",
             "cuGraphNodeGetToolsId",
             "cuGraphNodeGetType",
-            "cuGraphNodeSetEnabled",
             "cuGraphNodeSetParams",
             "cuGraphReleaseUserObject",
             "cuGraphRemoveDependencies",
@@ -202,10 +220,9 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     // Memory nodes cannot be changed in an executable graph.
     passes(
-        "changes an executable graph; the next launch is charged by its own duration",
+        "changes what an executable graph waits for or calls, not what it computes",
         &[
             "cuGraphExecBatchMemOpNodeSetParams",
-            "cuGraphExecChildGraphNodeSetParams",
             "cuGraphExecEventRecordNodeSetEvent",
             "cuGraphExecEventWaitNodeSetEvent",
             "cuGraphExecExternalSemaphoresSignalNodeSetParams",
@@ -213,11 +230,6 @@ pub(super) static GROUPS: &[Group] = &[
             "cuGraphExecGetFlags",
             "cuGraphExecGetId",
             "cuGraphExecHostNodeSetParams",
-            "cuGraphExecKernelNodeSetParams",
-            "cuGraphExecMemcpyNodeSetParams",
-            "cuGraphExecMemsetNodeSetParams",
-            "cuGraphExecNodeSetParams",
-            "cuGraphExecUpdate",
         ],
     ),
     passes(
@@ -249,14 +261,10 @@ pub(super) static GROUPS: &[Group] = &[
         ],
     ),
     passes(
-        "waits on the host, or asks, and puts nothing on the GPU",
-        &[
-            "cuEventQuery",
-            "cuEventSynchronize",
-            "cuStreamQuery",
-            "cuStreamSynchronize",
-        ],
+        "asks, and puts nothing on the GPU",
+        &["cuEventQuery", "cuStreamQuery"],
     ),
+    group(Waits, &["cuEventSynchronize", "cuStreamSynchronize"]),
     passes(
         "the application's events; markers of the shim are its own",
         &[

@@ -1,9 +1,11 @@
 //! Captures: while any runs in this process, a launch asks whether its stream is captured. A captured launch is neither
 //! charged nor delayed; the graph that comes of it is, when it is launched.
 
+use core::ffi::c_void;
+
 use cuda_headers::driver::{
-    CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
-    CUstreamCigCaptureParams,
+    CUgraph, CUgraphEdgeData, CUgraphNode, CUgraphRecaptureCallback, CUresult, CUstream,
+    CUstreamCaptureMode, CUstreamCigCaptureParams,
 };
 use cuda_headers::fns;
 
@@ -80,6 +82,30 @@ hooks! { DRIVER as fns;
     fn cuStreamBeginCaptureToCig_ptsz(
         hStream: CUstream,
         streamCigCaptureParams: *mut CUstreamCigCaptureParams,
+    ) -> CUresult = |call| {
+        time::interrupt(time::stream(hStream, true));
+        Ok(time::capture_began(call()))
+    };
+
+    /// As `cuStreamBeginCapture`.
+    fn cuStreamBeginRecaptureToGraph(
+        hStream: CUstream,
+        mode: CUstreamCaptureMode,
+        hGraph: CUgraph,
+        callbackFunc: CUgraphRecaptureCallback,
+        userData: *mut c_void,
+    ) -> CUresult = |call| {
+        time::interrupt(time::stream(hStream, false));
+        Ok(time::capture_began(call()))
+    };
+
+    /// As `cuStreamBeginCapture`.
+    fn cuStreamBeginRecaptureToGraph_ptsz(
+        hStream: CUstream,
+        mode: CUstreamCaptureMode,
+        hGraph: CUgraph,
+        callbackFunc: CUgraphRecaptureCallback,
+        userData: *mut c_void,
     ) -> CUresult = |call| {
         time::interrupt(time::stream(hStream, true));
         Ok(time::capture_began(call()))

@@ -12,7 +12,7 @@ use cuda_headers::fns;
 use crate::hook::hooks;
 use crate::time;
 
-hooks! { DRIVER as fns;
+hooks! { DRIVER as fns, if time::limited();
     /// Its handle may come to stand for another graph.
     fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult = |call| {
         time::graph_goes(hGraphExec);

@@ -3,7 +3,8 @@
 use core::ffi::{c_uchar, c_uint, c_ushort, c_void};
 
 use cuda_headers::driver::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUcontext, CUdeviceptr, CUresult, CUstream,
+    CUDA_MEMCPY2D, CUDA_MEMCPY2D_v1, CUDA_MEMCPY3D, CUDA_MEMCPY3D_v1, CUcontext, CUdeviceptr,
+    CUdeviceptr_v1, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
@@ -13,78 +14,99 @@ use crate::time::{self, Transfer};
 
 hooks! { DRIVER as fns, if time::limited();
     /// Charged by bytes until fills of its size have been measured.
+    fn cuMemsetD8(dstDevice: CUdeviceptr_v1, uc: c_uchar, N: c_uint) -> CUresult =
+        |call| fill(rows(N, 1_u64, 1), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8`.
     fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult =
-        |call| fill(rows(N, 1, 1), (NULL_STREAM, false), &call);
+        |call| fill(rows(N, 1_u64, 1), (NULL_STREAM, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: c_uchar, N: usize) -> CUresult =
-        |call| fill(rows(N, 1, 1), (NULL_STREAM, true), &call);
+        |call| fill(rows(N, 1_u64, 1), (NULL_STREAM, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD8Async(
         dstDevice: CUdeviceptr,
         uc: c_uchar,
         N: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| fill(rows(N, 1, 1), (hStream, false), &call);
+    ) -> CUresult = |call| fill(rows(N, 1_u64, 1), (hStream, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD8Async_ptsz(
         dstDevice: CUdeviceptr,
         uc: c_uchar,
         N: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| fill(rows(N, 1, 1), (hStream, true), &call);
+    ) -> CUresult = |call| fill(rows(N, 1_u64, 1), (hStream, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
+    fn cuMemsetD16(dstDevice: CUdeviceptr_v1, us: c_ushort, N: c_uint) -> CUresult =
+        |call| fill(rows(N, 1_u64, 2), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8`.
     fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult =
-        |call| fill(rows(N, 1, 2), (NULL_STREAM, false), &call);
+        |call| fill(rows(N, 1_u64, 2), (NULL_STREAM, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD16_v2_ptds(dstDevice: CUdeviceptr, us: c_ushort, N: usize) -> CUresult =
-        |call| fill(rows(N, 1, 2), (NULL_STREAM, true), &call);
+        |call| fill(rows(N, 1_u64, 2), (NULL_STREAM, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD16Async(
         dstDevice: CUdeviceptr,
         us: c_ushort,
         N: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| fill(rows(N, 1, 2), (hStream, false), &call);
+    ) -> CUresult = |call| fill(rows(N, 1_u64, 2), (hStream, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD16Async_ptsz(
         dstDevice: CUdeviceptr,
         us: c_ushort,
         N: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| fill(rows(N, 1, 2), (hStream, true), &call);
+    ) -> CUresult = |call| fill(rows(N, 1_u64, 2), (hStream, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
+    fn cuMemsetD32(dstDevice: CUdeviceptr_v1, ui: c_uint, N: c_uint) -> CUresult =
+        |call| fill(rows(N, 1_u64, 4), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8`.
     fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult =
-        |call| fill(rows(N, 1, 4), (NULL_STREAM, false), &call);
+        |call| fill(rows(N, 1_u64, 4), (NULL_STREAM, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD32_v2_ptds(dstDevice: CUdeviceptr, ui: c_uint, N: usize) -> CUresult =
-        |call| fill(rows(N, 1, 4), (NULL_STREAM, true), &call);
+        |call| fill(rows(N, 1_u64, 4), (NULL_STREAM, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD32Async(
         dstDevice: CUdeviceptr,
         ui: c_uint,
         N: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| fill(rows(N, 1, 4), (hStream, false), &call);
+    ) -> CUresult = |call| fill(rows(N, 1_u64, 4), (hStream, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD32Async_ptsz(
         dstDevice: CUdeviceptr,
         ui: c_uint,
         N: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| fill(rows(N, 1, 4), (hStream, true), &call);
+    ) -> CUresult = |call| fill(rows(N, 1_u64, 4), (hStream, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
+    fn cuMemsetD2D8(
+        dstDevice: CUdeviceptr_v1,
+        dstPitch: c_uint,
+        uc: c_uchar,
+        Width: c_uint,
+        Height: c_uint,
+    ) -> CUresult = |call| fill(rows(Width, Height, 1), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D8_v2(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -93,7 +115,7 @@ hooks! { DRIVER as fns, if time::limited();
         Height: usize,
     ) -> CUresult = |call| fill(rows(Width, Height, 1), (NULL_STREAM, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D8_v2_ptds(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -102,7 +124,7 @@ hooks! { DRIVER as fns, if time::limited();
         Height: usize,
     ) -> CUresult = |call| fill(rows(Width, Height, 1), (NULL_STREAM, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D8Async(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -112,7 +134,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| fill(rows(Width, Height, 1), (hStream, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D8Async_ptsz(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -122,7 +144,16 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| fill(rows(Width, Height, 1), (hStream, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
+    fn cuMemsetD2D16(
+        dstDevice: CUdeviceptr_v1,
+        dstPitch: c_uint,
+        us: c_ushort,
+        Width: c_uint,
+        Height: c_uint,
+    ) -> CUresult = |call| fill(rows(Width, Height, 2), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D16_v2(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -131,7 +162,7 @@ hooks! { DRIVER as fns, if time::limited();
         Height: usize,
     ) -> CUresult = |call| fill(rows(Width, Height, 2), (NULL_STREAM, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D16_v2_ptds(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -140,7 +171,7 @@ hooks! { DRIVER as fns, if time::limited();
         Height: usize,
     ) -> CUresult = |call| fill(rows(Width, Height, 2), (NULL_STREAM, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D16Async(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -150,7 +181,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| fill(rows(Width, Height, 2), (hStream, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D16Async_ptsz(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -160,7 +191,16 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| fill(rows(Width, Height, 2), (hStream, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
+    fn cuMemsetD2D32(
+        dstDevice: CUdeviceptr_v1,
+        dstPitch: c_uint,
+        ui: c_uint,
+        Width: c_uint,
+        Height: c_uint,
+    ) -> CUresult = |call| fill(rows(Width, Height, 4), (NULL_STREAM, false), &call);
+
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D32_v2(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -169,7 +209,7 @@ hooks! { DRIVER as fns, if time::limited();
         Height: usize,
     ) -> CUresult = |call| fill(rows(Width, Height, 4), (NULL_STREAM, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D32_v2_ptds(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -178,7 +218,7 @@ hooks! { DRIVER as fns, if time::limited();
         Height: usize,
     ) -> CUresult = |call| fill(rows(Width, Height, 4), (NULL_STREAM, true), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D32Async(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -188,7 +228,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| fill(rows(Width, Height, 4), (hStream, false), &call);
 
-    /// As `cuMemsetD8_v2`.
+    /// As `cuMemsetD8`.
     fn cuMemsetD2D32Async_ptsz(
         dstDevice: CUdeviceptr,
         dstPitch: usize,
@@ -199,20 +239,35 @@ hooks! { DRIVER as fns, if time::limited();
     ) -> CUresult = |call| fill(rows(Width, Height, 4), (hStream, true), &call);
 
     /// Charged by bytes until copies of its size have been measured.
+    fn cuMemcpyDtoD(
+        dstDevice: CUdeviceptr_v1,
+        srcDevice: CUdeviceptr_v1,
+        ByteCount: c_uint,
+    ) -> CUresult = |call| copy(ByteCount, (NULL_STREAM, false), &call);
+
+    /// As `cuMemcpyDtoD`.
     fn cuMemcpyDtoD_v2(
         dstDevice: CUdeviceptr,
         srcDevice: CUdeviceptr,
         ByteCount: usize,
     ) -> CUresult = |call| copy(ByteCount, (NULL_STREAM, false), &call);
 
-    /// As `cuMemcpyDtoD_v2`.
+    /// As `cuMemcpyDtoD`.
     fn cuMemcpyDtoD_v2_ptds(
         dstDevice: CUdeviceptr,
         srcDevice: CUdeviceptr,
         ByteCount: usize,
     ) -> CUresult = |call| copy(ByteCount, (NULL_STREAM, true), &call);
 
-    /// As `cuMemcpyDtoD_v2`.
+    /// As `cuMemcpyDtoD`.
+    fn cuMemcpyDtoDAsync(
+        dstDevice: CUdeviceptr_v1,
+        srcDevice: CUdeviceptr_v1,
+        ByteCount: c_uint,
+        hStream: CUstream,
+    ) -> CUresult = |call| copy(ByteCount, (hStream, false), &call);
+
+    /// As `cuMemcpyDtoD`.
     fn cuMemcpyDtoDAsync_v2(
         dstDevice: CUdeviceptr,
         srcDevice: CUdeviceptr,
@@ -220,7 +275,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| copy(ByteCount, (hStream, false), &call);
 
-    /// As `cuMemcpyDtoD_v2`.
+    /// As `cuMemcpyDtoD`.
     fn cuMemcpyDtoDAsync_v2_ptsz(
         dstDevice: CUdeviceptr,
         srcDevice: CUdeviceptr,
@@ -229,6 +284,14 @@ hooks! { DRIVER as fns, if time::limited();
     ) -> CUresult = |call| copy(ByteCount, (hStream, true), &call);
 
     /// The copy engines work beside the kernels: not charged, and what is open on the stream ends before.
+    fn cuMemcpyHtoDAsync(
+        dstDevice: CUdeviceptr_v1,
+        srcHost: *const c_void,
+        ByteCount: c_uint,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyHtoDAsync_v2(
         dstDevice: CUdeviceptr,
         srcHost: *const c_void,
@@ -236,7 +299,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, false, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyHtoDAsync_v2_ptsz(
         dstDevice: CUdeviceptr,
         srcHost: *const c_void,
@@ -244,7 +307,15 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, true, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
+    fn cuMemcpyDtoHAsync(
+        dstHost: *mut c_void,
+        srcDevice: CUdeviceptr_v1,
+        ByteCount: c_uint,
+        hStream: CUstream,
+    ) -> CUresult = |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyDtoHAsync_v2(
         dstHost: *mut c_void,
         srcDevice: CUdeviceptr,
@@ -252,7 +323,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, false, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyDtoHAsync_v2_ptsz(
         dstHost: *mut c_void,
         srcDevice: CUdeviceptr,
@@ -260,7 +331,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, true, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyAsync(
         dst: CUdeviceptr,
         src: CUdeviceptr,
@@ -268,7 +339,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, false, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyAsync_ptsz(
         dst: CUdeviceptr,
         src: CUdeviceptr,
@@ -276,7 +347,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, true, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyPeerAsync(
         dstDevice: CUdeviceptr,
         dstContext: CUcontext,
@@ -286,7 +357,7 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, false, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyPeerAsync_ptsz(
         dstDevice: CUdeviceptr,
         dstContext: CUcontext,
@@ -296,52 +367,74 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, true, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
+    fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult =
+        |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult =
         |call| ends(hStream, false, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpy2DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult =
         |call| ends(hStream, true, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
+    fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresult =
+        |call| ends(hStream, false, &call);
+
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult =
         |call| ends(hStream, false, &call);
 
-    /// As `cuMemcpyHtoDAsync_v2`.
+    /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpy3DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult =
         |call| ends(hStream, true, &call);
 
     /// Waits for the work before it, which is settled after.
+    fn cuMemcpyDtoH(
+        dstHost: *mut c_void,
+        srcDevice: CUdeviceptr_v1,
+        ByteCount: c_uint,
+    ) -> CUresult = |call| waits(false, &call);
+
+    /// As `cuMemcpyDtoH`.
     fn cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult =
         |call| waits(false, &call);
 
-    /// As `cuMemcpyDtoH_v2`.
+    /// As `cuMemcpyDtoH`.
     fn cuMemcpyDtoH_v2_ptds(
         dstHost: *mut c_void,
         srcDevice: CUdeviceptr,
         ByteCount: usize,
     ) -> CUresult = |call| waits(true, &call);
 
-    /// As `cuMemcpyDtoH_v2`.
+    /// As `cuMemcpyDtoH`.
+    fn cuMemcpyHtoD(
+        dstDevice: CUdeviceptr_v1,
+        srcHost: *const c_void,
+        ByteCount: c_uint,
+    ) -> CUresult = |call| waits(false, &call);
+
+    /// As `cuMemcpyDtoH`.
     fn cuMemcpyHtoD_v2(
         dstDevice: CUdeviceptr,
         srcHost: *const c_void,
         ByteCount: usize,
     ) -> CUresult = |call| waits(false, &call);
 
-    /// As `cuMemcpyDtoH_v2`.
+    /// As `cuMemcpyDtoH`.
     fn cuMemcpyHtoD_v2_ptds(
         dstDevice: CUdeviceptr,
         srcHost: *const c_void,
         ByteCount: usize,
     ) -> CUresult = |call| waits(true, &call);
 
-    /// As `cuMemcpyDtoH_v2`.
+    /// As `cuMemcpyDtoH`.
     fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult =
         |call| waits(false, &call);
 
-    /// As `cuMemcpyDtoH_v2`.
+    /// As `cuMemcpyDtoH`.
     fn cuMemcpy_ptds(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult =
         |call| waits(true, &call);
 }
@@ -362,11 +455,11 @@ fn fill(
 }
 
 fn copy(
-    bytes: usize,
+    bytes: impl TryInto<u64>,
     (stream, per_thread): (CUstream, bool),
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    let bytes = rows(bytes, 1, 1);
+    let bytes = rows(bytes, 1_u64, 1);
     time::transfer(
         Transfer::Copy,
         bytes,
@@ -391,7 +484,8 @@ fn ends(
 }
 
 /// Bytes of so many rows of so many elements.
-fn rows(width: usize, height: usize, element: u64) -> u64 {
-    let [width, height] = [width, height].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+fn rows(width: impl TryInto<u64>, height: impl TryInto<u64>, element: u64) -> u64 {
+    let width = width.try_into().unwrap_or(u64::MAX);
+    let height = height.try_into().unwrap_or(u64::MAX);
     width.saturating_mul(height).saturating_mul(element)
 }

@@ -157,6 +157,7 @@ fn heading(class: Class) -> String {
         Class::LooksUp => "looks up".to_owned(),
         Class::Lifetime(object) => format!("lifetime: {object:?}"),
         Class::Captures => "captures".to_owned(),
+        Class::Waits => "waits".to_owned(),
         Class::PassesThrough(reason) => format!("passes through: {reason}"),
     }
 }
