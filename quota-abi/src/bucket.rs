@@ -373,11 +373,12 @@ impl OwnShare {
     /// that is whatever the bucket holds.
     pub fn refill(&self, bucket: &Bucket, now: u64, own: Rate) -> i64 {
         let used = bucket.used();
-        if bucket.rate().is_none_or(|rate| rate <= own) {
+        let fresh = self.at.load(Relaxed) == 0;
+        if fresh || bucket.rate().is_none_or(|rate| rate <= own) {
             self.level.store(own.resume(), Relaxed);
             self.at.store(now, Relaxed);
             self.seen.store(used, Relaxed);
-            return i64::MAX;
+            return if fresh { own.resume() } else { i64::MAX };
         }
         let last = self.at.load(Relaxed);
         if now >= last.saturating_add(REFILL_STEP)
@@ -397,5 +398,234 @@ impl OwnShare {
             self.level.store(level, Relaxed);
         }
         self.level.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const MS_GPU: i64 = 1_000_000;
+    /// Any time that is not 0.
+    const BEGIN: u64 = 1_000 * MS;
+
+    fn rate(percent: u32) -> Rate {
+        Rate::from_ppm(percent * 10_000).unwrap()
+    }
+
+    #[test]
+    fn a_whole_device_is_no_limit_and_nothing_is_no_rate() {
+        assert_eq!(Rate::from_ppm(1_000_000), None);
+        assert_eq!(Rate::from_ppm(0), None);
+        assert_eq!(rate(30).ppm(), 300_000);
+    }
+
+    #[test]
+    fn rates_and_times_are_inverse_and_saturate() {
+        assert_eq!(rate(30).earned(10 * MS), 3 * MS_GPU);
+        assert_eq!(rate(30).time_for(3 * MS_GPU), 10 * MS);
+        assert_eq!(rate(30).time_for(-5), 0);
+        assert_eq!(Rate::from_ppm(1).unwrap().time_for(i64::MAX), u64::MAX);
+        assert!(rate(99).earned(u64::MAX) > 0);
+        for percent in 1..100 {
+            let rate = rate(percent);
+            assert!(rate.batch() <= rate.resume() && rate.resume() < rate.burst());
+        }
+    }
+
+    #[test]
+    fn it_fills_with_the_clock_and_no_further_than_a_burst() {
+        let bucket = Bucket::default();
+        let first = bucket.refill(BEGIN, rate(30));
+        assert_eq!(first, rate(30).resume());
+        assert_eq!(bucket.refill(BEGIN + 10 * MS, rate(30)), first + 3 * MS_GPU);
+        assert_eq!(bucket.refill(BEGIN + 900 * MS, rate(30)), rate(30).burst());
+        assert_eq!(bucket.used(), 0);
+    }
+
+    #[test]
+    fn refills_in_small_steps_lose_next_to_nothing() {
+        let bucket = Bucket::default();
+        let mut now = BEGIN;
+        let first = bucket.refill(now, rate(2));
+        for _ in 0..5_000 {
+            now += 11_111;
+            bucket.refill(now, rate(2));
+        }
+        let earned = bucket.level() - first;
+        let exact = rate(2).earned(now - BEGIN);
+        assert!(
+            earned <= exact && earned > exact - exact / 100,
+            "{earned} of {exact}"
+        );
+    }
+
+    #[test]
+    fn what_is_taken_may_end_in_debt_which_the_clock_repays() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(50));
+        assert_eq!(bucket.take(1, 9 * MS_GPU, 0), Taken::Granted(9 * MS_GPU));
+        let Taken::Empty(level) = bucket.take(1, 1, 1) else {
+            panic!("took from debt");
+        };
+        assert_eq!(level, rate(50).resume() - 9 * MS_GPU);
+        let wait = rate(50).time_for(1 - level);
+        assert!(bucket.refill(BEGIN + wait - 100_000, rate(50)) <= 0);
+        assert!(bucket.refill(BEGIN + wait, rate(50)) > 0);
+        assert_eq!(bucket.used(), 9 * MS);
+    }
+
+    #[test]
+    fn who_waits_for_more_is_not_given_less() {
+        let bucket = Bucket::default();
+        let resume = rate(30).resume();
+        assert_eq!(bucket.refill(BEGIN, rate(30)), resume);
+        assert_eq!(bucket.take(resume, 10, 10), Taken::Granted(10));
+        assert_eq!(bucket.take(resume, 10, 10), Taken::Empty(resume - 10));
+        assert_eq!(bucket.take(1, 10, 10), Taken::Granted(10));
+    }
+
+    #[test]
+    fn settling_replaces_the_estimate() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(50));
+        let begin = bucket.level();
+        bucket.charge(2 * MS_GPU);
+        bucket.settle(2 * MS_GPU, MS_GPU / 2);
+        bucket.charge(MS_GPU);
+        bucket.settle(MS_GPU, 4 * MS_GPU);
+        assert_eq!(bucket.level(), begin - 4 * MS_GPU - MS_GPU / 2);
+        let reading = bucket.read();
+        assert_eq!(reading.used, 4 * MS + MS / 2);
+        assert_eq!(reading.measured, 4 * MS + MS / 2);
+        assert_eq!(reading.estimated, 3 * MS);
+    }
+
+    #[test]
+    fn what_is_given_back_stays_even_above_a_burst() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(50));
+        bucket.give_back(90 * MS_GPU);
+        let level = bucket.level();
+        assert_eq!(bucket.refill(BEGIN + 50 * MS, rate(50)), level);
+    }
+
+    #[test]
+    fn debt_is_bounded_whatever_was_charged() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(50));
+        for _ in 0..100 {
+            bucket.charge(i64::MAX);
+        }
+        let level = bucket.refill(BEGIN + MS, rate(50));
+        assert!(level >= -MAX_DEBT, "{level}");
+        assert!(level < 0);
+    }
+
+    /// A new process finds the bucket as its group has left it.
+    #[test]
+    fn debt_is_inherited() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(10));
+        bucket.charge(200 * MS_GPU);
+        assert!(bucket.refill(BEGIN + 1000 * MS, rate(10)) < -90 * MS_GPU);
+    }
+
+    #[test]
+    fn it_fills_at_the_highest_rate_in_use_and_falls_back_when_that_is_gone() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(30));
+        bucket.charge(1000 * MS_GPU);
+        bucket.refill(BEGIN + MS, rate(60));
+        let begin = bucket.refill(BEGIN + 2 * MS, rate(60));
+        assert_eq!(bucket.refill(BEGIN + 12 * MS, rate(30)), begin + 6 * MS_GPU);
+        assert_eq!(bucket.rate(), Some(rate(60)));
+        // Not heard of for 100 ms: the other one's rate holds, from the last refill on.
+        bucket.refill(BEGIN + 101 * MS, rate(30));
+        bucket.refill(BEGIN + 110 * MS, rate(30));
+        assert_eq!(bucket.rate(), Some(rate(30)));
+        let begin = bucket.level();
+        assert_eq!(
+            bucket.refill(BEGIN + 120 * MS, rate(30)),
+            begin + 3 * MS_GPU
+        );
+    }
+
+    /// Each process enforces its own rate on what the whole group uses.
+    #[test]
+    fn a_slower_process_stands_back_while_the_group_is_above_its_rate() {
+        let (bucket, slow) = (Bucket::default(), OwnShare::new());
+        let mut now = BEGIN;
+        let (mut admitted, mut used) = (0, 0);
+        for _ in 0..1000 {
+            now += MS;
+            bucket.refill(now, rate(60));
+            // The fast one uses 20 %, then 50 %, of the time.
+            let other = if now < BEGIN + 500 * MS { 20 } else { 50 };
+            bucket.charge(rate(other).earned(MS));
+            bucket.refill(now, rate(30));
+            if slow.refill(&bucket, now, rate(30)) > 0 {
+                bucket.charge(MS_GPU);
+                used += MS_GPU;
+                admitted += i32::from(now >= BEGIN + 500 * MS);
+            }
+        }
+        // 10 % is left for it in the first half, and nothing in the second but what it had saved.
+        let first = rate(10).earned(500 * MS);
+        assert!((used - first).abs() < 4 * MS_GPU, "{used} of {first}");
+        assert!(admitted <= 2, "{admitted}");
+        // What it waits for then is never more than 100 ms.
+        let debt = slow.refill(&bucket, now, rate(30));
+        assert!(rate(30).time_for(-debt) <= RATE_LEASE, "{debt}");
+    }
+
+    #[test]
+    fn alone_or_fastest_only_the_bucket_counts() {
+        let (bucket, own) = (Bucket::default(), OwnShare::new());
+        bucket.refill(BEGIN, rate(30));
+        bucket.charge(500 * MS_GPU);
+        assert!(own.refill(&bucket, BEGIN, rate(30)) > 0);
+        assert_eq!(own.refill(&bucket, BEGIN + MS, rate(30)), i64::MAX);
+    }
+
+    #[test]
+    fn a_damaged_stamp_or_lease_does_not_last() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(30));
+        bucket.refilled_at.store(u64::MAX, Relaxed);
+        bucket.rate_until.store(u64::MAX, Relaxed);
+        bucket.rate.store(999_999, Relaxed);
+        bucket.refill(BEGIN + MS, rate(30));
+        let level = bucket.level();
+        assert_eq!(bucket.rate(), Some(rate(30)));
+        assert_eq!(bucket.refill(BEGIN + 11 * MS, rate(30)), level + 3 * MS_GPU);
+    }
+
+    #[test]
+    fn threads_that_take_at_once_take_each_nanosecond_once() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(50));
+        bucket.give_back(1_000_000);
+        let begin = bucket.level();
+        let taken: i64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut sum = 0;
+                        while let Taken::Granted(amount) = bucket.take(1, 7, 100) {
+                            sum += amount;
+                        }
+                        sum
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
+        });
+        assert_eq!(begin - bucket.level(), taken);
+        assert!((-4 * 7..=0).contains(&bucket.level()));
     }
 }
