@@ -2,58 +2,62 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult, CUstream};
 
+use crate::capture;
 use crate::ctx::Context;
+use crate::engine::{self, Work};
+use crate::stream::{self, resolve};
 
 /// Refuses what is unsafe while a capture in global mode runs.
 pub(crate) fn unsafe_call() -> Result<(), CUresult> {
-    Ok(())
+    capture::check_unsafe_call()
 }
 
 /// Waits for all work of a context, as freeing its memory does.
-pub(crate) fn synchronize(_context: &Context) -> Result<(), CUresult> {
-    Ok(())
+pub(crate) fn synchronize(context: &'static Context) -> Result<(), CUresult> {
+    stream::synchronize_context(context)
 }
 
 /// The context of a stream.
-pub(crate) fn context_of(
-    _stream: CUstream,
-    _per_thread: bool,
-) -> Result<&'static Context, CUresult> {
-    crate::state::current()
+pub(crate) fn context_of(stream: CUstream, per_thread: bool) -> Result<&'static Context, CUresult> {
+    resolve(stream, per_thread).map(|stream| stream.context)
 }
 
 /// Runs something when the stream has done all that was given to it so far.
 pub(crate) fn when_reached(
-    _stream: CUstream,
-    _per_thread: bool,
+    stream: CUstream,
+    per_thread: bool,
     run: Box<dyn FnOnce() + Send>,
 ) -> Result<(), CUresult> {
-    run();
-    Ok(())
+    engine::enqueue(resolve(stream, per_thread)?.key, Work::Action(run))
 }
 
 /// The address of a new memory node, if the stream is being captured.
 pub(crate) fn captured_alloc(
-    _stream: CUstream,
-    _per_thread: bool,
-    _size: usize,
+    stream: CUstream,
+    per_thread: bool,
+    size: usize,
 ) -> Option<Result<CUdeviceptr, CUresult>> {
-    None
+    match resolve(stream, per_thread) {
+        Ok(stream) => capture::add_allocation(&stream, size),
+        Err(error) => Some(Err(error)),
+    }
 }
 
 /// A free node, if the stream is being captured.
 pub(crate) fn captured_free(
-    _stream: CUstream,
-    _per_thread: bool,
-    _address: CUdeviceptr,
+    stream: CUstream,
+    per_thread: bool,
+    address: CUdeviceptr,
 ) -> Option<Result<(), CUresult>> {
-    None
+    match resolve(stream, per_thread) {
+        Ok(stream) => capture::add_free(&stream, address),
+        Err(error) => Some(Err(error)),
+    }
 }
 
 /// Tells threads apart, for their default streams.
 pub(crate) fn thread() -> u64 {
-    // SAFETY: gettid has no preconditions.
-    u64::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+    stream::thread_id()
 }
 
 /// Waits for the work of all contexts, as unmapping memory does.

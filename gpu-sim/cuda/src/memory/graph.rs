@@ -136,6 +136,11 @@ pub(crate) fn graph_release(address: CUdeviceptr) -> Result<(), CUresult> {
     })
 }
 
+/// Whether a launch has allocated it and nothing has freed it since.
+pub(crate) fn graph_in_use(address: CUdeviceptr) -> bool {
+    base(address).is_ok_and(|start| graphs(|g| g.nodes.get(&start).is_some_and(|node| node.used)))
+}
+
 /// The node is gone for good, with its graph and all executable graphs made of it.
 pub(crate) fn graph_forget(address: CUdeviceptr) {
     let (Ok(start), Ok(mut memory)) = (base(address), lock()) else {
