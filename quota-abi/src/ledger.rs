@@ -301,10 +301,8 @@ mod tests {
                 }
             });
             assert_eq!(words.ledger().usage(), limit);
-            for slot in 0..4 {
-                words
-                    .ledger()
-                    .refund(slot, words.held[slot].load(Ordering::Relaxed));
+            for (slot, held) in words.held.iter().enumerate() {
+                words.ledger().refund(slot, held.load(Ordering::Relaxed));
             }
         }
     }

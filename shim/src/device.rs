@@ -26,8 +26,6 @@ pub(crate) struct Devices(Vec<Device>);
 pub(crate) struct Device {
     /// Its number here.
     pub(crate) number: usize,
-    /// Its UUID, the same in every process.
-    pub(crate) uuid: [u8; 16],
     /// Bytes of memory, if limited.
     pub(crate) memory: Option<u64>,
     /// Share of its time, if limited.
@@ -117,7 +115,6 @@ impl Device {
         let shown = u32::try_from(number).ok();
         Ok(Self {
             number: usize::try_from(number).unwrap_or(0),
-            uuid,
             memory: settings.memory.of(shown, &uuid),
             compute: settings.compute.of(shown, &uuid),
             context_charge: attached.context(),

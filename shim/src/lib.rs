@@ -3,6 +3,14 @@
 //! Stands between a program and `libcuda.so.1` / `libnvidia-ml.so.1`. [`interpose`] is how calls get here, [`hooks`] which
 //! ones, [`guard`] the frame around each; the rest decides.
 
+#![cfg_attr(
+    test,
+    expect(
+        dead_code,
+        reason = "a test binary exports no hook, so that it does not interpose itself"
+    )
+)]
+
 mod attach;
 mod context;
 mod device;

@@ -15,7 +15,7 @@ use crate::{driver, hooks, nvml};
 /// The driver.
 pub(crate) static DRIVER: Library = Library {
     soname: c"libcuda.so.1",
-    tables: &[&hooks::DRIVER, &[driver::USES]],
+    tables: &[hooks::DRIVER, &[driver::USES]],
     handle: AtomicPtr::new(core::ptr::null_mut()),
     by_address: [const { AtomicPtr::new(core::ptr::null_mut()) }; CELLS],
 };
@@ -23,7 +23,7 @@ pub(crate) static DRIVER: Library = Library {
 /// NVML.
 pub(crate) static NVML: Library = Library {
     soname: c"libnvidia-ml.so.1",
-    tables: &[&hooks::NVML, &[nvml::USES]],
+    tables: &[hooks::NVML, &[nvml::USES]],
     handle: AtomicPtr::new(core::ptr::null_mut()),
     by_address: [const { AtomicPtr::new(core::ptr::null_mut()) }; CELLS],
 };

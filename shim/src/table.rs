@@ -275,12 +275,8 @@ impl<V: Copy> Shard<V> {
 }
 
 /// Spreads keys that differ in few bits, as addresses do.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "any bits of the product serve"
-)]
 fn mix(key: u64) -> usize {
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24) as usize
+    usize::try_from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24).unwrap_or(0)
 }
 
 #[cfg(test)]

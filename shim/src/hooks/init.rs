@@ -8,6 +8,7 @@ use crate::hook::hooks;
 use crate::{proc_address, process};
 
 /// The header's signatures, and that of a symbol which drivers export and no header declares.
+#[expect(non_camel_case_types, reason = "the driver's identifier")]
 mod signatures {
     pub(super) use cuda_headers::fns::*;
     pub(super) type cuGetProcAddress_v2_ptsz = cuGetProcAddress_v2;

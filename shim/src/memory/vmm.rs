@@ -235,13 +235,14 @@ impl Physical {
 /// Number of the device that a location is on.
 fn device_of(location: &CUmemLocation) -> Option<i32> {
     match location.type_ {
-        // SAFETY: a plain number whatever the union holds.
         CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
+            // SAFETY: a plain number whatever the union holds.
             Some(unsafe { location.__bindgen_anon_1.id })
         }
-        // SAFETY: as above.
         CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN => {
-            Some(unsafe { location.__bindgen_anon_1.localized.deviceId }.into())
+            // SAFETY: as above.
+            let device = unsafe { location.__bindgen_anon_1.localized.deviceId };
+            Some(device.into())
         }
         _ => None,
     }
