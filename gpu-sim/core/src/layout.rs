@@ -16,7 +16,7 @@ pub(crate) const MAX_TENANTS: usize = 128;
 pub(crate) const LABEL_BYTES: usize = 64;
 
 /// Increase with every change of a type below: a file of another layout is replaced.
-pub(crate) const LAYOUT_VERSION: u32 = 2;
+pub(crate) const LAYOUT_VERSION: u32 = 3;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"gpusim\0\0");
 
 /// The file.
@@ -26,6 +26,8 @@ pub(crate) struct Region {
     pub(crate) magic: AtomicU64,
     pub(crate) version: AtomicU32,
     pub(crate) size: AtomicU64,
+    /// Tells this file from an earlier one whose inode number it got.
+    pub(crate) nonce: AtomicU64,
     pub(crate) mutex: RobustMutex,
     /// Guarded by `mutex`.
     pub(crate) shared: UnsafeCell<Shared>,

@@ -4,10 +4,12 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
+use crate::clock::now_ns;
 use crate::config::{Config, ConfigError};
 use crate::hash::device_uuid;
 use crate::layout::{LAYOUT_VERSION, MAGIC, Region, Shared};
@@ -46,9 +48,13 @@ impl From<ConfigError> for OpenError {
     }
 }
 
+/// Mappings of this process, by the file's inode: each file is mapped once, for the life of the
+/// process.
+static MAPPED: Mutex<Vec<(u64, &'static Region)>> = Mutex::new(Vec::new());
+
 /// Maps the file that `config` names, creating it where there is none, or one of another layout.
-/// The mapping stays for the life of the process.
 pub(crate) fn open(config: &Config) -> Result<&'static Region, OpenError> {
+    let mut mapped = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
     let describe = |error| OpenError::File(config.path.display().to_string(), error);
     loop {
         let file = open_file(&config.path).map_err(describe)?;
@@ -65,9 +71,18 @@ pub(crate) fn open(config: &Config) -> Result<&'static Region, OpenError> {
             std::fs::remove_file(&config.path).map_err(describe)?;
             continue;
         }
-        let region = map(&file).map_err(describe)?;
+        let known = mapped
+            .iter()
+            .find(|(inode, region)| *inode == own.ino() && is_of(region, &file));
+        let region = match known {
+            Some((_, region)) => region,
+            None => map(&file).map_err(describe)?,
+        };
         if region.magic.load(Ordering::Acquire) == MAGIC {
             if region.version.load(Ordering::Acquire) == LAYOUT_VERSION {
+                if known.is_none() {
+                    mapped.push((own.ino(), region));
+                }
                 return Ok(region);
             }
             std::fs::remove_file(&config.path).map_err(describe)?;
@@ -79,8 +94,18 @@ pub(crate) fn open(config: &Config) -> Result<&'static Region, OpenError> {
             continue;
         }
         create(region, config);
+        // An inode number is used again when its file is gone.
+        mapped.retain(|(inode, _)| *inode != own.ino());
+        mapped.push((own.ino(), region));
         return Ok(region);
     }
+}
+
+/// Whether a mapping is of this very file.
+fn is_of(region: &Region, file: &File) -> bool {
+    let mut nonce = [0; 8];
+    let read = file.read_exact_at(&mut nonce, std::mem::offset_of!(Region, nonce) as u64);
+    read.is_ok() && u64::from_ne_bytes(nonce) == region.nonce.load(Ordering::Relaxed)
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
@@ -121,6 +146,8 @@ fn create(region: &Region, config: &Config) {
         region.mutex.init();
         fix_devices(&mut *region.shared.get(), config);
     }
+    let nonce = now_ns() ^ (u64::from(std::process::id()) << 40);
+    region.nonce.store(nonce, Ordering::Relaxed);
     region.size.store(SIZE as u64, Ordering::Relaxed);
     region.version.store(LAYOUT_VERSION, Ordering::Relaxed);
     region.magic.store(MAGIC, Ordering::Release);

@@ -141,7 +141,7 @@ macro_rules! entry_one {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, missing_docs, reason = "the header's names, documented by NVIDIA")]
-        #[allow(unused_unsafe, dead_code, unreachable_code, reason = "not every entry needs all")]
+        #[allow(unused_unsafe, dead_code, unreachable_code, unreachable_pub, reason = "not every entry needs all")]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> cuda_headers::driver::CUresult {
             /// Whether NULL means the per-thread default stream.
             const PER_THREAD: bool = $per_thread;

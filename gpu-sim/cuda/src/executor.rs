@@ -7,6 +7,8 @@ use std::sync::mpsc;
 use cuda_headers::driver::CUresult;
 use gpu_sim_core::{Member, Simulation};
 
+use crate::engine;
+
 /// Starts the thread, which registers this process and is its sign of life in the simulation.
 pub(crate) fn start(simulation: Arc<Simulation>) -> Result<Member, CUresult> {
     let (sender, receiver) = mpsc::sync_channel(1);
@@ -14,8 +16,8 @@ pub(crate) fn start(simulation: Arc<Simulation>) -> Result<Member, CUresult> {
         let registered = Member::register(simulation);
         let alive = registered.is_ok();
         let _ = sender.send(registered);
-        while alive {
-            std::thread::park();
+        if alive {
+            engine::run_executor();
         }
     };
     let blocked = SignalsBlocked::all();

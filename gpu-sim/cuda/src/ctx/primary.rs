@@ -1,0 +1,137 @@
+//! The one context of a device that the runtime API shares: retained and released, not created.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_uint};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cuda_headers::driver::{CUcontext, CUdevice, CUresult};
+
+use super::lifecycle::NULL_MODE_HANDLE;
+use super::{Context, allocate, bring_to_life, check_flags, end};
+use crate::entry::{answer, entry, out};
+use crate::{capture, device};
+
+struct Primary {
+    context: &'static Context,
+    retained: u32,
+}
+
+static PRIMARIES: Mutex<Option<HashMap<CUdevice, Primary>>> = Mutex::new(None);
+
+fn primaries() -> MutexGuard<'static, Option<HashMap<CUdevice, Primary>>> {
+    PRIMARIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The device's record; its handle stays the same over retain and release.
+fn primary(
+    primaries: &mut Option<HashMap<CUdevice, Primary>>,
+    dev: CUdevice,
+) -> Result<&mut Primary, CUresult> {
+    device::core_index(dev)?;
+    let primaries = primaries.get_or_insert_default();
+    if !primaries.contains_key(&dev) {
+        let context = allocate(dev, 0, true)?;
+        primaries.insert(
+            dev,
+            Primary {
+                context,
+                retained: 0,
+            },
+        );
+    }
+    primaries
+        .get_mut(&dev)
+        .ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
+}
+
+fn release(dev: CUdevice) -> Result<(), CUresult> {
+    let mut all = primaries();
+    let primary = primary(&mut all, dev)?;
+    if primary.retained == 0 {
+        return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
+    }
+    primary.retained -= 1;
+    if primary.retained == 0 {
+        let context = primary.context;
+        drop(all);
+        end(context);
+    }
+    Ok(())
+}
+
+/// Frees what the context holds, whoever uses it; it stays retained and comes back empty.
+fn reset(dev: CUdevice) -> Result<(), CUresult> {
+    let mut all = primaries();
+    let primary = primary(&mut all, dev)?;
+    let (context, retained) = (primary.context, primary.retained);
+    drop(all);
+    if retained > 0 {
+        end(context);
+        bring_to_life(context)?;
+    }
+    Ok(())
+}
+
+fn set_flags(dev: CUdevice, flags: c_uint) -> Result<(), CUresult> {
+    check_flags(flags)?;
+    let mut all = primaries();
+    let primary = primary(&mut all, dev)?;
+    if primary.retained > 0 && primary.context.flags.load(Ordering::Relaxed) != flags {
+        return Err(CUresult::CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE);
+    }
+    primary.context.flags.store(flags, Ordering::Relaxed);
+    Ok(())
+}
+
+entry! {
+    fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice),
+    null { answer(out(pctx, CUcontext(NULL_MODE_HANDLE as *mut _))) } {
+        if pctx.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut all = primaries();
+        let primary = primary(&mut all, dev)?;
+        if primary.retained == 0 {
+            capture::check_unsafe_call()?;
+            bring_to_life(primary.context)?;
+        }
+        primary.retained += 1;
+        out(pctx, primary.context.handle)
+    }
+
+    fn cuDevicePrimaryCtxRelease(dev: CUdevice) {
+        release(dev)
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) {
+        release(dev)
+    }
+
+    fn cuDevicePrimaryCtxReset(dev: CUdevice) {
+        reset(dev)
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) {
+        reset(dev)
+    }
+
+    fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: c_uint) {
+        set_flags(dev, flags)
+    }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: c_uint) {
+        set_flags(dev, flags)
+    }
+
+    fn cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut c_uint, active: *mut c_int),
+    null { answer(out(flags, 0).and_then(|()| out(active, 1))) } {
+        if flags.is_null() || active.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut all = primaries();
+        let primary = primary(&mut all, dev)?;
+        out(flags, primary.context.flags.load(Ordering::Relaxed))?;
+        out(active, c_int::from(primary.retained > 0))
+    }
+}

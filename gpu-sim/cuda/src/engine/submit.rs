@@ -1,0 +1,455 @@
+//! Putting work into streams.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+
+use cuda_headers::driver::CUresult;
+use gpu_sim_core::now_ns;
+
+use super::drive::{Act, Agenda, drive, drive_soon, wake_executor_by};
+use super::mark::Mark;
+use super::queue::{Effect, Head, Kind, Stream, StreamKey, Work};
+use super::wait::{progress, wait_for_progress};
+use super::{DRIVING, Device, Engine, GONE, lock};
+use crate::state;
+
+/// Launches that may be pending in a stream; one more waits, as on real devices.
+const DEPTH: usize = 1024;
+
+/// How much GPU time a launch that waits for a place lets pass, at most, after the first is free.
+const REFILL_NS: u64 = 100_000;
+
+/// What became of an attempt to enqueue.
+enum Attempt {
+    Done,
+    /// Something is due first that may change what this depends on.
+    DriveFirst(Work),
+    /// Enqueued; to be looked at now.
+    DriveAfter,
+}
+
+/// Makes a stream of a context on a device.
+pub(crate) fn create_stream(
+    context: u64,
+    device: usize,
+    kind: Kind,
+) -> Result<StreamKey, CUresult> {
+    let member = state::member()?;
+    let mut engine = lock();
+    engine.devices.entry(device).or_insert_with(|| Device {
+        timeline: member.timeline(device),
+        end: 0,
+        spinning: 0,
+        acts: Default::default(),
+        stamps: Default::default(),
+        copies: [0; 2],
+    });
+    engine.remove_finished();
+    engine.generation += 1;
+    let generation = engine.generation;
+    let tail = 0;
+    let stream = Stream {
+        generation,
+        context,
+        device,
+        kind,
+        tail,
+        queue: VecDeque::new(),
+        head: Head::Ready,
+        ends: VecDeque::new(),
+        queued_launches: 0,
+        effects: 0,
+        holding: false,
+    };
+    let index = engine.free.pop().unwrap_or(engine.streams.len());
+    if index == engine.streams.len() {
+        engine.streams.push(Some(stream));
+    } else {
+        engine.streams[index] = Some(stream);
+    }
+    let key = StreamKey { index, generation };
+    let order = engine.orders.entry(context).or_default();
+    match kind {
+        Kind::Legacy => order.legacy = Some(key),
+        Kind::Blocking => order.blocking.push(key),
+        Kind::NonBlocking => {}
+    }
+    Ok(key)
+}
+
+/// Lets a stream go when its work is done.
+pub(crate) fn destroy_stream(key: StreamKey) {
+    let mut engine = lock();
+    engine.leaving.push(key);
+    engine.remove_finished();
+}
+
+/// The streams of a context, destroyed ones with work included.
+pub(crate) fn streams_of(context: u64) -> Vec<StreamKey> {
+    let engine = lock();
+    let streams = engine.streams.iter().enumerate();
+    streams
+        .filter_map(|(index, stream)| {
+            let stream = stream.as_ref()?;
+            let generation = stream.generation;
+            (stream.context == context).then_some(StreamKey { index, generation })
+        })
+        .collect()
+}
+
+/// Drops all work of a context, finished or not, and its streams.
+pub(crate) fn abandon_context(context: u64) {
+    let keys = streams_of(context);
+    drive();
+    // No effect of the context is being run from here on, and none will be.
+    let _driving = DRIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut engine = lock();
+    let mut dropped = Vec::new();
+    for key in keys {
+        dropped.extend(engine.abandon(key));
+    }
+    engine.orders.remove(&context);
+    let devices: Vec<usize> = engine.devices.keys().copied().collect();
+    let mut acts = Vec::new();
+    for device in devices {
+        acts.extend(engine.shorten(device));
+    }
+    drop(engine);
+    // Effects and closures are dropped with the engine unlocked: they may own anything.
+    drop((dropped, acts));
+}
+
+/// Whether everything in the stream is done.
+pub(crate) fn is_idle(key: StreamKey) -> Result<bool, CUresult> {
+    drive();
+    let mut engine = lock();
+    let device = engine.stream(key).ok_or(GONE)?.device;
+    let consumed = engine.device(device).timeline.consumed();
+    Ok(engine.stream(key).ok_or(GONE)?.idle_at(consumed))
+}
+
+/// A kernel of known duration with no effect.
+#[inline]
+pub(crate) fn launch(key: StreamKey, duration: u64) -> Result<(), CUresult> {
+    let effects = Vec::new();
+    enqueue(key, Work::Kernel { duration, effects })
+}
+
+/// Marks the present end of a stream.
+pub(crate) fn mark(key: StreamKey) -> Result<Arc<Mark>, CUresult> {
+    let device = lock().stream(key).ok_or(GONE)?.device;
+    let mark = Arc::new(Mark::new(device));
+    enqueue(key, Work::Mark(Arc::clone(&mark)))?;
+    Ok(mark)
+}
+
+/// Makes a stream wait for a mark.
+pub(crate) fn wait_for_mark(key: StreamKey, mark: &Arc<Mark>) -> Result<(), CUresult> {
+    if mark.done() {
+        return Ok(());
+    }
+    enqueue(key, Work::WaitFor(Arc::clone(mark)))
+}
+
+/// Puts work at the end of a stream.
+pub(crate) fn enqueue(key: StreamKey, mut work: Work) -> Result<(), CUresult> {
+    let launches = matches!(work, Work::Kernel { .. } | Work::Spin(_));
+    loop {
+        let seen = progress();
+        let mut engine = lock();
+        let now = now_ns();
+        if launches && let Some(deadline) = engine.full_until(key, now)? {
+            drop(engine);
+            wait_for_progress(seen, deadline);
+            drive();
+            continue;
+        }
+        let waits = engine.keep_order(key, now);
+        match engine.try_enqueue(key, work, now)? {
+            Attempt::Done => {
+                drop(engine);
+                if waits {
+                    drive_soon();
+                }
+                return Ok(());
+            }
+            Attempt::DriveFirst(back) => {
+                work = back;
+                drop(engine);
+                drive();
+            }
+            Attempt::DriveAfter => {
+                drop(engine);
+                drive_soon();
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn try_enqueue(&mut self, key: StreamKey, work: Work, now: u64) -> Result<Attempt, CUresult> {
+        let stream = self.stream(key).ok_or(GONE)?;
+        let (device, tail) = (stream.device, stream.tail);
+        if !stream.queue.is_empty() {
+            stream.push(work);
+            return Ok(Attempt::Done);
+        }
+        let surely_busy = tail > self.device(device).timeline.at_most(now);
+        if !surely_busy {
+            if self.is_due(now) {
+                return Ok(Attempt::DriveFirst(work));
+            }
+            self.device(device).timeline.advance(now, None);
+        }
+        match work {
+            Work::Kernel { duration, effects } => {
+                let effective = !effects.is_empty();
+                self.schedule(key, duration, effects);
+                let device = self.device(device);
+                let horizon = device.horizon();
+                if !surely_busy || !device.timeline.extend(horizon, now) {
+                    device.timeline.advance(now, None);
+                    device.timeline.submit(horizon);
+                }
+                if effective {
+                    wake_executor_by(self.next_wake(now));
+                }
+                Ok(Attempt::Done)
+            }
+            Work::Mark(mark) => {
+                self.place_mark(key, &mark, now);
+                Ok(Attempt::Done)
+            }
+            Work::WaitFor(mark) => {
+                let consumed = self.device(device).timeline.consumed();
+                if self.wait_is_over(key, &mark, consumed) {
+                    return Ok(Attempt::Done);
+                }
+                Ok(self.push_and_look(key, Work::WaitFor(mark), now))
+            }
+            other => Ok(self.push_and_look(key, other, now)),
+        }
+    }
+
+    fn push_and_look(&mut self, key: StreamKey, work: Work, now: u64) -> Attempt {
+        let sequence = self.next_sequence();
+        if let Some(stream) = self.stream(key) {
+            stream.head = Head::Ready;
+            stream.push(work);
+        }
+        let look = Agenda::new(now, sequence, Act::Look(key));
+        self.real.push(look);
+        Attempt::DriveAfter
+    }
+
+    /// When there will be room for another launch, if there is none now.
+    fn full_until(&mut self, key: StreamKey, now: u64) -> Result<Option<u64>, CUresult> {
+        let stream = self.stream(key).ok_or(GONE)?;
+        if stream.ends.len() + stream.queued_launches < DEPTH {
+            return Ok(None);
+        }
+        let device = stream.device;
+        let timeline = &mut self.device(device).timeline;
+        if timeline.consumed() < timeline.at_most(now) && !self.is_due(now) {
+            self.device(device).timeline.advance(now, None);
+        }
+        let consumed = self.device(device).timeline.consumed();
+        let stream = self.stream(key).ok_or(GONE)?;
+        while stream.ends.front().is_some_and(|end| *end <= consumed) {
+            stream.ends.pop_front();
+        }
+        if stream.ends.len() + stream.queued_launches < DEPTH {
+            return Ok(None);
+        }
+        // Not for the first place alone: a sleep per launch would cost more than the launch.
+        let room = stream.ends.front().map(|first| {
+            let soon = first.saturating_add(REFILL_NS);
+            let batch = stream.ends.iter().take(DEPTH / 16);
+            batch
+                .copied()
+                .take_while(|end| *end <= soon)
+                .last()
+                .unwrap_or(*first)
+        });
+        let next = self.next_wake(now);
+        let timeline = &self.device(device).timeline;
+        let deadline = room.map_or(next, |end| next.min(timeline.earliest(end)));
+        Ok(Some(deadline))
+    }
+
+    /// The legacy stream comes after what the context's blocking streams hold, and they after it.
+    /// Returns whether the stream was given something to wait for that is to be looked at.
+    fn keep_order(&mut self, key: StreamKey, now: u64) -> bool {
+        let Some(stream) = self.stream(key) else {
+            return false;
+        };
+        let (context, kind) = (stream.context, stream.kind);
+        let Some(order) = self.orders.get_mut(&context) else {
+            return false;
+        };
+        match kind {
+            Kind::NonBlocking => false,
+            Kind::Blocking => match order.legacy {
+                Some(legacy) => self.join(key, legacy, now),
+                None => false,
+            },
+            Kind::Legacy => {
+                let blocking = std::mem::take(&mut order.blocking);
+                let mut waits = false;
+                for other in &blocking {
+                    waits |= self.join(key, *other, now);
+                }
+                if let Some(order) = self.orders.get_mut(&context) {
+                    order.blocking = blocking;
+                }
+                waits
+            }
+        }
+    }
+
+    /// Makes `key` wait for everything that is in `other` now.
+    fn join(&mut self, key: StreamKey, other: StreamKey, now: u64) -> bool {
+        let Some(before) = self.stream(other) else {
+            return false;
+        };
+        let (device, tail) = (before.device, before.tail);
+        let simple = before.queue.is_empty() && before.effects == 0;
+        let consumed = self.device(device).timeline.consumed();
+        if simple && tail <= consumed {
+            return false;
+        }
+        let Some(stream) = self.stream(key) else {
+            return false;
+        };
+        if simple && stream.queue.is_empty() {
+            stream.tail = stream.tail.max(tail);
+            return false;
+        }
+        let mark = Arc::new(Mark::new(device));
+        match self.stream(other) {
+            Some(before) if !before.queue.is_empty() => {
+                before.push(Work::Mark(Arc::clone(&mark)));
+            }
+            _ => self.place_mark(other, &mark, now),
+        }
+        let empty = self
+            .stream(key)
+            .is_some_and(|stream| stream.queue.is_empty());
+        if empty {
+            self.push_and_look(key, Work::WaitFor(mark), now);
+        } else if let Some(stream) = self.stream(key) {
+            stream.push(Work::WaitFor(mark));
+        }
+        empty
+    }
+
+    /// Frees the slots of destroyed streams that have become idle.
+    fn remove_finished(&mut self) {
+        let leaving = std::mem::take(&mut self.leaving);
+        for key in leaving {
+            let Some(stream) = self.stream(key) else {
+                continue;
+            };
+            let (device, context) = (stream.device, stream.context);
+            let consumed = self.device(device).timeline.consumed();
+            if self
+                .stream(key)
+                .is_some_and(|stream| stream.idle_at(consumed))
+            {
+                self.streams[key.index] = None;
+                self.free.push(key.index);
+                self.leave_order(context, key);
+            } else {
+                self.leaving.push(key);
+            }
+        }
+    }
+
+    fn leave_order(&mut self, context: u64, key: StreamKey) {
+        if let Some(order) = self.orders.get_mut(&context) {
+            order.blocking.retain(|other| *other != key);
+            order.legacy = order.legacy.filter(|other| *other != key);
+        }
+    }
+
+    /// Drops a stream with its work. Whoever waits for it goes on.
+    fn abandon(&mut self, key: StreamKey) -> VecDeque<Work> {
+        let now = now_ns();
+        let Some(stream) = self.stream(key) else {
+            return VecDeque::new();
+        };
+        let (device, context, holding) = (stream.device, stream.context, stream.holding);
+        let queue = std::mem::take(&mut stream.queue);
+        for work in &queue {
+            if let Work::Mark(mark) = work {
+                mark.reach(now);
+                for waiter in mark.take_waiters() {
+                    let sequence = self.next_sequence();
+                    self.real
+                        .push(Agenda::new(now, sequence, Act::Look(waiter)));
+                }
+            }
+        }
+        if holding {
+            self.device(device).spinning -= 1;
+        }
+        self.streams[key.index] = None;
+        self.free.push(key.index);
+        self.leave_order(context, key);
+        queue
+    }
+
+    /// Lets a device's work end with what the remaining streams hold. Returns what was to happen
+    /// later and no longer will.
+    fn shorten(&mut self, device: usize) -> Vec<Agenda> {
+        let now = now_ns();
+        let tails = self.streams.iter().flatten();
+        let end = tails
+            .filter(|stream| stream.device == device)
+            .map(|stream| stream.tail)
+            .max()
+            .unwrap_or(0);
+        let device = self.device(device);
+        device.timeline.advance(now, None);
+        device.end = end.max(device.timeline.consumed());
+        device.publish();
+        let end = device.end;
+        let mut later = Vec::new();
+        for heap in [&mut device.acts, &mut device.stamps] {
+            let items = std::mem::take(heap).into_vec();
+            let (kept, dropped): (Vec<_>, Vec<_>) =
+                items.into_iter().partition(|item| item.when <= end);
+            *heap = kept.into();
+            later.extend(dropped);
+        }
+        for item in &later {
+            if let Some(mark) = item.mark() {
+                mark.reach(now);
+                for waiter in mark.take_waiters() {
+                    let sequence = self.next_sequence();
+                    self.real
+                        .push(Agenda::new(now, sequence, Act::Look(waiter)));
+                }
+            }
+        }
+        later
+    }
+}
+
+impl Stream {
+    fn push(&mut self, work: Work) {
+        if matches!(work, Work::Kernel { .. } | Work::Spin(_)) {
+            self.queued_launches += 1;
+        }
+        self.queue.push_back(work);
+    }
+}
+
+/// An effect after the whole duration.
+pub(crate) fn at_end(duration: u64, effect: Option<Effect>) -> Vec<(u64, Effect)> {
+    effect
+        .map(|effect| (duration, effect))
+        .into_iter()
+        .collect()
+}

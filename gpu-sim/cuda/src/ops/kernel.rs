@@ -1,0 +1,221 @@
+//! Kernels: how long they last, and what the built-in ones do.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use cuda_headers::driver::{CUfunction, CUresult};
+
+use super::{GpuWork, costs, enqueue_gpu_work};
+use crate::ctx::Context;
+use crate::engine::{self, Condition, Effect, StreamKey, Work};
+use crate::memory;
+use crate::module::Loaded;
+use crate::module::function::{Builtin, Function};
+use crate::stream::load_32;
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared: u32,
+}
+
+impl Grid {
+    pub(crate) fn threads(&self) -> u64 {
+        let all = self.grid.iter().chain(&self.block);
+        all.fold(1, |threads: u64, part| {
+            threads.saturating_mul(u64::from(*part))
+        })
+    }
+}
+
+/// A kernel with its arguments.
+pub(crate) struct Kernel {
+    pub(crate) handle: CUfunction,
+    pub(crate) function: Arc<Loaded>,
+    pub(crate) context: &'static Context,
+    pub(crate) grid: Grid,
+    /// The parameter buffer.
+    pub(crate) params: Vec<u8>,
+    /// The address of each parameter in the buffer, for who asks a graph's node.
+    pub(crate) pointers: Vec<*mut c_void>,
+}
+
+// SAFETY: the handle is an opaque value, and the pointers point into the kernel's own buffer.
+unsafe impl Send for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+
+impl Kernel {
+    pub(crate) fn new(
+        handle: CUfunction,
+        function: Arc<Loaded>,
+        context: &'static Context,
+        grid: Grid,
+        mut params: Vec<u8>,
+    ) -> Self {
+        let start = params.as_mut_ptr();
+        let pointers = function
+            .function
+            .params
+            .iter()
+            .map(|param| start.wrapping_add(param.offset).cast())
+            .collect();
+        Self {
+            handle,
+            function,
+            context,
+            grid,
+            params,
+            pointers,
+        }
+    }
+}
+
+/// What a kernel is, for the GPU's queue.
+enum Shape {
+    Timed(GpuWork),
+    Spinning(Condition),
+}
+
+impl Kernel {
+    pub(super) fn gpu_work(&self) -> Option<GpuWork> {
+        match self.shape() {
+            Shape::Timed(work) => Some(work),
+            Shape::Spinning(_) => None,
+        }
+    }
+
+    pub(super) fn enqueue(&self, key: StreamKey) -> Result<(), CUresult> {
+        match self.shape() {
+            Shape::Timed(work) => enqueue_gpu_work(key, work),
+            Shape::Spinning(condition) => engine::enqueue(key, Work::Spin(condition)),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        let timed = |duration, effect| Shape::Timed(GpuWork { duration, effect });
+        let function: &Function = &self.function.function;
+        let Some(builtin) = function.builtin else {
+            return timed(costs().kernel(self.grid.threads()), None);
+        };
+        let word = |index| self.word(index);
+        let context = self.context;
+        match builtin {
+            Builtin::Work => timed(word(0), None),
+            Builtin::Forever => Shape::Spinning(Box::new(|| false)),
+            Builtin::WaitWord => {
+                let (address, value) = (word(0), self.value(1));
+                Shape::Spinning(Box::new(move || {
+                    // A kernel that reads where nothing is ends with its context.
+                    !accessible(context, &[(address, 4)]) || load_32(address) == value
+                }))
+            }
+            Builtin::StoreWord => {
+                let (address, value) = (word(0), self.value(1));
+                timed(
+                    costs().kernel(1),
+                    effect(context, vec![(address, 4)], move || {
+                        crate::stream::store_32(address, value);
+                    }),
+                )
+            }
+            Builtin::FillU32 => {
+                let (to, count, value) = (word(0), word(1), self.value(2));
+                let bytes = count.saturating_mul(4);
+                timed(
+                    costs().memory(bytes),
+                    effect(context, vec![(to, bytes)], move || fill(to, count, value)),
+                )
+            }
+            Builtin::AddF32 => {
+                let (a, b, to, count) = (word(0), word(1), word(2), word(3));
+                let bytes = count.saturating_mul(4);
+                let all = vec![(a, bytes), (b, bytes), (to, bytes)];
+                timed(
+                    costs().memory(bytes.saturating_mul(3)),
+                    effect(context, all, move || add(a, b, to, count)),
+                )
+            }
+            Builtin::CopyU8 => {
+                let (to, from, bytes) = (word(0), word(1), word(2));
+                timed(
+                    costs().memory(bytes.saturating_mul(2)),
+                    effect(context, vec![(to, bytes), (from, bytes)], move || {
+                        copy(to, from, bytes);
+                    }),
+                )
+            }
+        }
+    }
+
+    /// Parameter `index`, which is a 64-bit word.
+    fn word(&self, index: usize) -> u64 {
+        self.param(index).map_or(0, u64::from_ne_bytes)
+    }
+
+    /// Parameter `index`, which is a 32-bit word.
+    fn value(&self, index: usize) -> u32 {
+        self.param(index).map_or(0, u32::from_ne_bytes)
+    }
+
+    fn param<const N: usize>(&self, index: usize) -> Option<[u8; N]> {
+        let offset = self.function.function.params.get(index)?.offset;
+        self.params.get(offset..offset + N)?.try_into().ok()
+    }
+}
+
+/// Whether memory can be used; a kernel that uses other memory ends its context.
+fn accessible(context: &Context, ranges: &[(u64, u64)]) -> bool {
+    let fine = ranges.iter().all(|(address, bytes)| {
+        *bytes == 0
+            || usize::try_from(*bytes).is_ok_and(|bytes| {
+                memory::find(*address)
+                    .is_some_and(|found| found.accessible && found.contains(*address, bytes))
+            })
+    });
+    if !fine {
+        context.poison(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+    fine
+}
+
+fn effect(
+    context: &'static Context,
+    ranges: Vec<(u64, u64)>,
+    run: impl FnOnce() + Send + 'static,
+) -> Option<Effect> {
+    Some(Box::new(move || {
+        if accessible(context, &ranges) {
+            run();
+        }
+    }))
+}
+
+fn fill(to: u64, count: u64, value: u32) {
+    for index in 0..count {
+        // SAFETY: checked to be accessible just before.
+        unsafe { ((to + index * 4) as *mut u32).write_unaligned(value) };
+    }
+}
+
+fn add(a: u64, b: u64, to: u64, count: u64) {
+    for index in 0..count {
+        let at = index * 4;
+        // SAFETY: checked to be accessible just before.
+        unsafe {
+            let sum = ((a + at) as *const f32).read_unaligned()
+                + ((b + at) as *const f32).read_unaligned();
+            ((to + at) as *mut f32).write_unaligned(sum);
+        }
+    }
+}
+
+fn copy(to: u64, from: u64, bytes: u64) {
+    let Ok(bytes) = usize::try_from(bytes) else {
+        return;
+    };
+    // SAFETY: checked to be accessible just before.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+}
