@@ -117,6 +117,7 @@ impl Stage {
         }
         self.follow(title)?;
         let before = self.figures()?;
+        self.history.iter_mut().for_each(Vec::clear);
         for &index in who {
             self.tell(index, &format!("work {}", length.as_millis()))?;
         }
