@@ -2,16 +2,26 @@
 //! the driver. Their names cannot be confused with the driver's.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::sync::{Arc, OnceLock};
 
 use gpu_sim_core::Simulation;
 
-use crate::{entry, symbols};
+use crate::{entry, state, symbols};
 
 /// The simulation that the environment names, whether or not this process has called `cuInit`.
-fn simulation() -> Option<Simulation> {
-    Simulation::from_env()
-        .map_err(|error| eprintln!("{error}"))
-        .ok()
+fn simulation() -> Option<Arc<Simulation>> {
+    static OWN: OnceLock<Option<Arc<Simulation>>> = OnceLock::new();
+    if let Ok(shared) = state::simulation() {
+        return Some(Arc::clone(shared));
+    }
+    let open = || match Simulation::from_env() {
+        Ok(simulation) => Some(Arc::new(simulation)),
+        Err(error) => {
+            eprintln!("{error}");
+            None
+        }
+    };
+    OWN.get_or_init(open).clone()
 }
 
 /// Writes the account of the simulation as JSON, as much of it as fits, always terminated.
@@ -20,6 +30,7 @@ fn simulation() -> Option<Simulation> {
 /// # Safety
 /// `json` is NULL or valid for `capacity` bytes.
 #[unsafe(no_mangle)]
+#[expect(unreachable_pub, reason = "exported to C")]
 pub unsafe extern "C" fn gpuSimSnapshot(json: *mut c_char, capacity: usize) -> c_int {
     if entry::null_mode() {
         return -1;
@@ -46,6 +57,7 @@ pub unsafe extern "C" fn gpuSimSnapshot(json: *mut c_char, capacity: usize) -> c
 /// # Safety
 /// `symbol` is NULL or a C string.
 #[unsafe(no_mangle)]
+#[expect(unreachable_pub, reason = "exported to C")]
 pub unsafe extern "C" fn gpuSimCalls(symbol: *const c_char) -> u64 {
     if symbol.is_null() {
         return u64::MAX;
@@ -60,6 +72,7 @@ pub unsafe extern "C" fn gpuSimCalls(symbol: *const c_char) -> u64 {
 
 /// Zeroes peaks and busy times of the whole simulation. Answers 0, or -1 where there is none.
 #[unsafe(no_mangle)]
+#[expect(unreachable_pub, reason = "exported to C")]
 pub extern "C" fn gpuSimReset() -> c_int {
     match simulation() {
         Some(simulation) if !entry::null_mode() => {

@@ -49,7 +49,7 @@ pub(crate) fn calls(name: &str) -> Option<u64> {
 /// Address of the exported function `name`.
 pub(crate) fn address(name: &str) -> Option<usize> {
     // SAFETY: the assembler wrote COUNT words there, which nothing changes after relocation.
-    let addresses = unsafe { &*(&raw const gpu_sim_addresses) };
+    let addresses: &[usize; COUNT] = unsafe { &gpu_sim_addresses };
     addresses.get(index(name)?).copied()
 }
 

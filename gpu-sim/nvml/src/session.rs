@@ -81,7 +81,6 @@ early! {
 /// # Safety
 /// None: any number may be asked for.
 #[unsafe(no_mangle)]
-#[expect(non_snake_case, reason = "the header's name")]
 #[expect(unreachable_pub, reason = "exported to C")]
 pub unsafe extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char {
     let text = match result {

@@ -57,7 +57,7 @@ fn shape(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<(usize, usize, usize), 
     if flags & CUBEMAP != 0 {
         let faces = descriptor.Depth;
         let whole = if flags & LAYERED != 0 {
-            faces % 6 == 0 && faces > 0
+            faces.is_multiple_of(6) && faces > 0
         } else {
             faces == 6
         };

@@ -1,8 +1,6 @@
 //! `CUDA_VISIBLE_DEVICES`, as NVIDIA documents it: indices, UUIDs or their unambiguous beginnings,
 //! MIG UUIDs; the list ends at the first entry that is none of these.
 
-use cuda_headers::driver::CUuuid;
-
 /// A device of the simulation, as far as choosing among devices goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
@@ -10,25 +8,6 @@ pub(crate) struct Candidate {
     pub(crate) name: String,
     /// For a MIG device, the index (in the list of candidates) of its whole GPU.
     pub(crate) parent: Option<usize>,
-}
-
-/// How NVIDIA writes a UUID.
-pub(crate) fn uuid_text(prefix: &str, uuid: &[u8; 16]) -> String {
-    let mut text = String::from(prefix);
-    for (i, byte) in uuid.iter().enumerate() {
-        if matches!(i, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
-}
-
-/// The header's type for the same 16 bytes.
-pub(crate) fn cu_uuid(uuid: &[u8; 16]) -> CUuuid {
-    CUuuid {
-        bytes: uuid.map(|byte| byte.cast_signed()),
-    }
 }
 
 /// Which candidates a process sees, in its own order. `list` is the variable's value, if it is set.
@@ -169,14 +148,5 @@ mod tests {
             "a GPU in MIG mode means an instance"
         );
         assert_eq!(visible(&devices, Some("1")), [1]);
-    }
-
-    #[test]
-    fn uuids_are_written_as_nvidia_does() {
-        let uuid: [u8; 16] = std::array::from_fn(|i| u8::try_from(i).unwrap());
-        assert_eq!(
-            uuid_text("GPU-", &uuid),
-            "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
-        );
     }
 }

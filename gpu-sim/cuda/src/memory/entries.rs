@@ -1,6 +1,6 @@
 //! `cuMemAlloc` and its kin.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cuda_headers::driver::{CUdeviceptr, CUdeviceptr_v1, CUmemAttach_flags, CUresult};
@@ -21,6 +21,10 @@ fn linear(size: usize, family: Family) -> Result<CUdeviceptr, CUresult> {
 /// An address of the old 32-bit forms. They work as long as addresses fit, which they never do.
 fn narrow(address: CUdeviceptr) -> Result<CUdeviceptr_v1, CUresult> {
     CUdeviceptr_v1::try_from(address).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+fn place(address: CUdeviceptr) -> Result<usize, CUresult> {
+    usize::try_from(address).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
 fn pitched(width: usize, height: usize, element: c_uint) -> Result<(CUdeviceptr, usize), CUresult> {
@@ -146,7 +150,7 @@ entry! {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let address = linear(bytesize, Family::Managed)?;
-        if let Some(allocation) = memory::lock()?.table.get_mut(address as usize) {
+        if let Some(allocation) = memory::lock()?.table.get_mut(place(address)?) {
             allocation.flags = flags;
         }
         out(dptr, address)
@@ -197,9 +201,4 @@ entry! {
         memory::find(CUdeviceptr::from(dptr)).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
         Err(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
-}
-
-/// For callers that have a C pointer in hand.
-pub(crate) fn address(pointer: *const c_void) -> CUdeviceptr {
-    pointer.expose_provenance() as CUdeviceptr
 }

@@ -15,6 +15,7 @@ use cuda_headers::driver::{CUdevice, CUresult};
 use crate::ctx::Context;
 use crate::{array, ipc, pool, state};
 pub(crate) use arena::{Arena, BLOCK, Ranges};
+pub(crate) use entries::null_address;
 pub(crate) use graph::{graph_commit, graph_forget, graph_in_use, graph_release, graph_reserve};
 use heap::Heap;
 use table::Table;
@@ -178,4 +179,3 @@ pub(crate) fn on_context_destroy(context: u64) {
     drop(memory);
     pool::on_context_destroy();
 }
-pub(crate) use entries::{address, null_address};

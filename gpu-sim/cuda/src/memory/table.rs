@@ -131,14 +131,6 @@ impl Table {
             .is_some_and(|(base, found)| base + found.size > start)
     }
 
-    /// Allocations of a family, in the order of their addresses, that begin inside a range.
-    pub(crate) fn within(&self, start: usize, len: usize) -> Vec<&Allocation> {
-        self.by_base
-            .range(start..start + len)
-            .map(|(_, found)| found)
-            .collect()
-    }
-
     /// Removes and returns what dies with a context.
     pub(crate) fn take_of(&mut self, context: u64) -> Vec<Allocation> {
         let dying = |allocation: &Allocation| {

@@ -362,35 +362,34 @@ impl<'a> Reader<'a> {
             self.at += 1;
             return self.reference(image);
         }
-        loop {
-            let Declared {
-                name,
-                mut size,
+        let Declared {
+            name,
+            mut size,
+            align,
+            element,
+        } = self.declaration(space)?;
+        let mut init = Vec::new();
+        if self.accept("=") {
+            init = self.initialiser(element)?;
+            size = size.max(init.len());
+        }
+        init.truncate(size.min(MAX_INIT));
+        let constant = space == ".const";
+        if !external {
+            image.globals.push(Global {
+                name: name.to_owned(),
+                size,
                 align,
-                element,
-            } = self.declaration(space)?;
-            let mut init = Vec::new();
-            if self.accept("=") {
-                init = self.initialiser(element)?;
-                size = size.max(init.len());
-            }
-            init.truncate(size.min(MAX_INIT));
-            let constant = space == ".const";
-            if !external {
-                image.globals.push(Global {
-                    name: name.to_owned(),
-                    size,
-                    align,
-                    init,
-                    managed,
-                    constant,
-                });
-            }
-            match self.word(space)? {
-                ";" => return Ok(()),
-                // `.global .u32 a, b;` repeats the type, which no compiler emits.
-                _ => return Err(self.invalid(&format!("{space} {name}: ';' missing"))),
-            }
+                init,
+                managed,
+                constant,
+            });
+        }
+        // `.global .u32 a, b;` is not PTX that any compiler emits.
+        if self.accept(";") {
+            Ok(())
+        } else {
+            Err(self.invalid(&format!("{space} {name}: ';' missing")))
         }
     }
 
