@@ -20,6 +20,8 @@ use super::thread::{NEVER, Span, Thread};
 const SPAN: i64 = 1_000_000;
 /// A launch this long has a span of its own.
 const LONG: i64 = 250_000;
+/// A launch this short does not count by itself: a span may begin behind it.
+const SHORT: i64 = 200_000;
 /// A span that has been open for so long is closed at the next refill, ns.
 const SPAN_AGE: u64 = 2_000_000;
 /// Unused batches are given back when other threads have gone on for so long, ns.
@@ -73,8 +75,17 @@ struct Place<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Paid {
     price: i64,
-    /// The launch has a span of its own, to be closed behind it.
-    alone: bool,
+    after: After,
+}
+
+/// What follows a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Nothing,
+    /// It has a span of its own, which ends.
+    Close,
+    /// A span on the device of this index begins.
+    Open(usize),
 }
 
 impl Engine {
@@ -180,11 +191,17 @@ impl Engine {
         let span = thread.span(work.stream.key());
         if answer != CUresult::CUDA_SUCCESS {
             thread.unspend(span, paid.price);
-            if paid.alone {
+            if paid.after == After::Close {
                 self.abandon(span);
             }
-        } else if paid.alone {
-            gpu.quietly(|| self.close(gpu, span));
+        } else {
+            match paid.after {
+                After::Nothing => {}
+                After::Open(index) => {
+                    gpu.quietly(|| self.open(gpu, thread, span, index, work));
+                }
+                After::Close => gpu.quietly(|| self.close(gpu, span)),
+            }
         }
         thread.leave(gpu.now(), paid.price);
         answer
@@ -245,6 +262,23 @@ impl Engine {
         if span.stream.get() != key {
             span.assign(work.stream);
         }
+        thread.epoch.set(if capturing { NEVER } else { epoch });
+        if waited
+            && !joined
+            && !cost.is_young()
+            && price <= SHORT
+            && thread.spans_closed.get() <= 1
+            && self.markers.all_free()
+        {
+            // While this process had nothing to do another one got the GPU, and the first launch has to wait
+            // for the end of its slice. So that this does not look like work, the span begins behind it. Not where
+            // several streams are in use: what runs side by side is charged once only as far as it is measured.
+            thread.spend(span, work.shape, price);
+            return Some(Paid {
+                price,
+                after: After::Open(index),
+            });
+        }
         let opened = !span.is_open() && !joined && self.open(gpu, thread, span, index, work);
         if opened
             && !ahead
@@ -257,11 +291,11 @@ impl Engine {
         if cost.is_young() {
             span.add_young(work, price);
         }
-        thread.epoch.set(if capturing { NEVER } else { epoch });
         let alone = opened
             && span.joins.get() == 0
             && (cost.is_young() || price >= LONG || !ahead || thread.die() == 0);
-        Some(Paid { price, alone })
+        let after = if alone { After::Close } else { After::Nothing };
+        Some(Paid { price, after })
     }
 
     /// Asks for context and device again, and gives back what was taken for the ones before.
@@ -520,10 +554,12 @@ impl Engine {
     /// Closes all of a thread's spans, because it is about to wait. Where the first launch after that goes
     /// to the same stream, it has to open another.
     fn close_all(&self, gpu: &impl Gpu, thread: &Thread, own: usize) {
+        thread.spans_closed.set(0);
         for span in &thread.spans {
             if span.is_open() && (span.stream.get() == own || !span.stream().joins_others()) {
                 self.close(gpu, span);
                 span.stream.set(0);
+                thread.spans_closed.set(thread.spans_closed.get() + 1);
             }
         }
     }

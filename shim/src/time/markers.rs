@@ -312,6 +312,11 @@ impl Markers {
         })
     }
 
+    /// Whether nothing is being measured.
+    pub(super) fn all_free(&self) -> bool {
+        self.pool.iter().all(|marker| marker.is(State::Free))
+    }
+
     /// A pending marker is done with. The caller has the device's settler.
     pub(super) fn settled(&self, handle: Handle) {
         if let Some(marker) = self.get(handle) {

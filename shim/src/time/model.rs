@@ -510,7 +510,7 @@ fn counters_tell_what_happened() {
     process.launch(&model, 0x5000, 7, 100 * US);
     let reading = process.bucket.read();
     assert!((995..=1001).contains(&reading.launches), "{reading:?}");
-    assert!(reading.measured > 90 * MS, "{reading:?}");
+    assert!(reading.measured > 75 * MS, "{reading:?}");
     assert!(
         reading.waited.abs_diff(model.slept.get()) < MS,
         "{reading:?}"

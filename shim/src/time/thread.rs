@@ -155,6 +155,8 @@ pub(super) struct Thread {
     /// The current device has no limit.
     pub(super) free: Cell<bool>,
     pub(super) spans: [Span; SPANS],
+    /// How many of them the last wait has closed.
+    pub(super) spans_closed: Cell<u32>,
     /// When the thread last left a refill, with how much, after a launch of which price.
     left_at: Cell<u64>,
     left_with: Cell<i64>,
@@ -177,6 +179,7 @@ impl Thread {
             context: Cell::new(0),
             free: Cell::new(false),
             spans: [const { Span::new() }; SPANS],
+            spans_closed: Cell::new(0),
             left_at: Cell::new(0),
             left_with: Cell::new(0),
             left_after: Cell::new(0),
