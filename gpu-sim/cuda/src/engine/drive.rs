@@ -231,7 +231,7 @@ impl Engine {
             let real = self.real.peek().map_or(u64::MAX, |item| item.when);
             let mut first = (real, None);
             let mut second = limit;
-            for (index, device) in &self.devices {
+            for (index, device) in self.used_devices() {
                 let Some(item) = device.acts.peek() else {
                     continue;
                 };
@@ -243,7 +243,7 @@ impl Engine {
                 };
                 if earliest < first.0 {
                     second = second.min(first.0);
-                    first = (earliest, Some(*index));
+                    first = (earliest, Some(index));
                 } else {
                     second = second.min(earliest);
                 }
@@ -282,7 +282,7 @@ impl Engine {
     /// Deals every device's time up to `now`, and reaches the marks that have been passed.
     fn settle(&mut self, now: u64) -> bool {
         let mut reached = false;
-        for device in self.devices.values_mut() {
+        for device in self.devices.iter_mut().flatten() {
             if device.horizon() > device.timeline.consumed() {
                 device.timeline.advance(now, None);
             }
@@ -309,7 +309,7 @@ impl Engine {
     /// Whether something is due by `now` that others depend on.
     pub(super) fn is_due(&self, now: u64) -> bool {
         self.real.peek().is_some_and(|item| item.when <= now)
-            || self.devices.values().any(|device| {
+            || self.used_devices().any(|(_, device)| {
                 let act = device.acts.peek();
                 act.is_some_and(|item| device.timeline.earliest(item.when) <= now)
             })
@@ -318,7 +318,7 @@ impl Engine {
     /// When there may be something to do next.
     pub(super) fn next_wake(&mut self, now: u64) -> u64 {
         let mut next = self.real.peek().map_or(u64::MAX, |item| item.when);
-        for device in self.devices.values() {
+        for (_, device) in self.used_devices() {
             if let Some(item) = device.acts.peek() {
                 next = next.min(device.timeline.earliest(item.when));
             }

@@ -41,7 +41,8 @@ static ENGINE: Mutex<Option<Engine>> = Mutex::new(None);
 
 /// Everything that `ENGINE` guards.
 pub(crate) struct Engine {
-    devices: HashMap<usize, Device>,
+    /// By the simulation's index, from a process's first stream on the device on.
+    devices: Vec<Option<Device>>,
     streams: Vec<Option<Stream>>,
     free: Vec<usize>,
     /// Destroyed streams whose work is not done.
@@ -81,7 +82,7 @@ struct Order {
 impl Engine {
     fn new() -> Self {
         Self {
-            devices: HashMap::new(),
+            devices: Vec::new(),
             streams: Vec::new(),
             free: Vec::new(),
             leaving: Vec::new(),
@@ -95,8 +96,15 @@ impl Engine {
 
     fn device(&mut self, device: usize) -> &mut Device {
         self.devices
-            .get_mut(&device)
+            .get_mut(device)
+            .and_then(Option::as_mut)
             .unwrap_or_else(|| unreachable!("a stream's device has a timeline"))
+    }
+
+    /// The devices that are used.
+    fn used_devices(&self) -> impl Iterator<Item = (usize, &Device)> {
+        let devices = self.devices.iter().enumerate();
+        devices.filter_map(|(index, device)| Some((index, device.as_ref()?)))
     }
 
     /// The stream, unless it is gone.

@@ -36,7 +36,10 @@ pub(crate) fn create_stream(
 ) -> Result<StreamKey, CUresult> {
     let member = state::member()?;
     let mut engine = lock();
-    engine.devices.entry(device).or_insert_with(|| Device {
+    if engine.devices.len() <= device {
+        engine.devices.resize_with(device + 1, || None);
+    }
+    engine.devices[device].get_or_insert_with(|| Device {
         timeline: member.timeline(device),
         end: 0,
         spinning: 0,
@@ -109,7 +112,7 @@ pub(crate) fn abandon_context(context: u64) {
         dropped.extend(engine.abandon(key));
     }
     engine.orders.remove(&context);
-    let devices: Vec<usize> = engine.devices.keys().copied().collect();
+    let devices: Vec<usize> = engine.used_devices().map(|(index, _)| index).collect();
     let mut acts = Vec::new();
     for device in devices {
         acts.extend(engine.shorten(device));
@@ -285,6 +288,9 @@ impl Engine {
             return false;
         };
         let (context, kind) = (stream.context, stream.kind);
+        if kind == Kind::NonBlocking {
+            return false;
+        }
         let Some(order) = self.orders.get_mut(&context) else {
             return false;
         };
