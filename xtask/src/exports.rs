@@ -11,16 +11,16 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::elf::{self, Report};
-use crate::{dist, portable, workspace};
+use crate::{portable, workspace};
 
 /// Which library to check.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Args {
-    /// Check this file instead of building and checking target/dist/lib/libquota_shim.so.
+    /// The library to check; without it, the one that `cargo xtask dist` has made.
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
-    /// Build and check the portable library, and hold it to the oldest glibc.
-    #[arg(long, conflicts_with = "library")]
+    /// Hold it to the oldest glibc, as `cargo xtask dist --portable` builds it.
+    #[arg(long)]
     portable: bool,
     /// Print the findings as JSON.
     #[arg(long)]
@@ -65,18 +65,16 @@ const MAY_NEED: [&str; 6] = [
 /// Checks and prints.
 ///
 /// # Errors
-/// When the library cannot be built or read, or is not as it must be.
+/// When there is no library, or it is not as it must be.
 pub fn run(args: &Args) -> Result<()> {
-    let library = match &args.library {
-        Some(path) => path.clone(),
-        None => {
-            let build = dist::Args {
-                dev: false,
-                portable: args.portable,
-            };
-            dist::build(&build)?.join("lib/libquota_shim.so")
-        }
-    };
+    let made = || workspace::target().join("dist/lib/libquota_shim.so");
+    let library = args.library.clone().unwrap_or_else(made);
+    if !library.exists() {
+        bail!(
+            "there is no {}: run `cargo xtask dist` first",
+            library.display()
+        );
+    }
     let floor = args.portable.then_some(portable::FLOOR);
     let findings = check(
         &library,
