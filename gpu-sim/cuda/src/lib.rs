@@ -32,3 +32,6 @@ mod state;
 mod stream;
 mod symbols;
 mod vmm;
+
+#[cfg(test)]
+mod tests;
