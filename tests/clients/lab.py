@@ -14,7 +14,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 DEVICE = 2 * GIB  # what the simulated GPU has
 QUOTA = 1 * GIB  # what a client under quota may use
-LIMIT_S = 120
+LIMIT_S = 300
 
 # Variables of the caller that would change what a client sees.
 FOREIGN = ("GPU_QUOTA_", "GPU_SIM", "CUDA_", "NUMBA_", "TI_", "LD_PRELOAD", "LD_LIBRARY_PATH", "NVRTC_PATH", "DEV")
@@ -48,7 +48,7 @@ class Lab:
         env |= {
             "LD_LIBRARY_PATH": f"{DIST}/sim",
             "GPU_SIM": f"{self.folder.name}/simulation",
-            "GPU_SIM_DEVICES": str(DEVICE),
+            "GPU_SIM_DEVICES": f"{DEVICE // MIB}MiB",
             "HOME": self.folder.name,
             "PYTHONDONTWRITEBYTECODE": "1",
         }

@@ -82,11 +82,15 @@ def numba():
     bare, quota = both("numba_arrays")
     for run in (bare, quota):
         expect(run["data_survived"] and run["managed_ok"], "what was copied to the device came back different")
-    return "; ".join([totals(bare, quota), fills("numba_arrays", "device_array", bare, quota, exact=True), within(quota)])
+    return "; ".join([totals(bare, quota), fills("numba_arrays", "device_array", bare, quota), within(quota)])
+
+
+# tinygrad's search for fast kernels would take most of the time here.
+TINYGRAD = {"DEV": "CUDA", "NOOPT": "1"}
 
 
 def tinygrad(compiler, **more):
-    bare, quota = both("tinygrad_train", "8192", "5", DEV="CUDA", **more)
+    bare, quota = both("tinygrad_train", "8192", "5", **TINYGRAD, **more)
     for run, figures in (("bare", bare), ("quota", quota)):
         expect(figures["device"] == "CUDA" and compiler in figures["compiler"], f"{run} on {figures['device']} by {figures['compiler']}")
         for name in ("small", "after"):
@@ -108,7 +112,7 @@ def tinygrad_ptx():
 def tinygrad_compute():
     """A training loop under a small share ends as it does bare."""
     with Lab() as lab:
-        quota = lab.program("tinygrad_train", "128", "5", quota={"GPU_QUOTA_COMPUTE": "5%"}, DEV="CUDA", NVRTC_PATH=NVRTC)
+        quota = lab.program("tinygrad_train", "128", "5", quota={"GPU_QUOTA_COMPUTE": "5%"}, NVRTC_PATH=NVRTC, **TINYGRAD)
     expect(quota["small"]["steps"] == quota["after"]["steps"] == 5, f"{quota['small']} {quota['after']}")
     return "training loops end with a limit of 5%"
 
