@@ -92,11 +92,10 @@ impl Member {
         let bytes = self.simulation.context_bytes();
         let mut locked = self.simulation.lock();
         let slot = self.slot;
-        if locked.shared().processes[slot].contexts[device] == 0 {
-            if locked.shared_mut().charge(slot, device, bytes, 0).is_err() {
-                locked.reap();
-                locked.shared_mut().charge(slot, device, bytes, 0)?;
-            }
+        let first = locked.shared().processes[slot].contexts[device] == 0;
+        if first && locked.shared_mut().charge(slot, device, bytes, 0).is_err() {
+            locked.reap();
+            locked.shared_mut().charge(slot, device, bytes, 0)?;
         }
         locked.shared_mut().processes[slot].contexts[device] += 1;
         Ok(())

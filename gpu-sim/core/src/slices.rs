@@ -11,6 +11,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use crate::layout::MAX_PROCESSES;
 
+/// Where number `index` of an endless row lies in a ring of `length`.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the remainder is below a usize"
+)]
+const fn place(index: u64, length: usize) -> usize {
+    (index % length as u64) as usize
+}
+
 /// A horizon that is never reached: a kernel that spins.
 pub const FOREVER: u64 = u64::MAX;
 
@@ -72,7 +81,7 @@ struct Windows([(u64, u64); WINDOWS]);
 
 impl Windows {
     fn add(&mut self, window: u64, busy: u64) {
-        let entry = &mut self.0[(window % WINDOWS as u64) as usize];
+        let entry = &mut self.0[place(window, WINDOWS)];
         if entry.0 != window {
             *entry = (window, 0);
         }
@@ -80,7 +89,7 @@ impl Windows {
     }
 
     fn busy(&self, window: u64) -> u64 {
-        let entry = self.0[(window % WINDOWS as u64) as usize];
+        let entry = self.0[place(window, WINDOWS)];
         if entry.0 == window { entry.1 } else { 0 }
     }
 }
@@ -198,7 +207,7 @@ impl DeviceTime {
         }
         let oldest = lane.count.saturating_sub(SEGMENTS as u64);
         (oldest..lane.count).rev().find_map(|index| {
-            let segment = lane.segments[(index % SEGMENTS as u64) as usize];
+            let segment = lane.segments[place(index, SEGMENTS)];
             (segment.tau < tau && tau <= segment.tau + segment.length)
                 .then(|| segment.real + (tau - segment.tau))
         })
@@ -255,7 +264,7 @@ impl DeviceTime {
 
     fn deal(&mut self, slot: usize, window: u64, run: u64) {
         let lane = &mut self.lanes[slot];
-        let newest = (lane.count.wrapping_sub(1) % SEGMENTS as u64) as usize;
+        let newest = place(lane.count.wrapping_sub(1), SEGMENTS);
         let previous = lane.segments[newest];
         let goes_on = lane.count > 0
             && previous.tau + previous.length == lane.consumed
@@ -263,7 +272,7 @@ impl DeviceTime {
         if goes_on {
             lane.segments[newest].length += run;
         } else {
-            lane.segments[(lane.count % SEGMENTS as u64) as usize] = Segment {
+            lane.segments[place(lane.count, SEGMENTS)] = Segment {
                 tau: lane.consumed,
                 real: self.last,
                 length: run,

@@ -32,7 +32,6 @@ pub(crate) enum Kind {
     Allocation,
     Linker,
     UserObject,
-    External,
 }
 
 /// Objects of one kind by handle.

@@ -11,7 +11,8 @@ use crate::ops::{Region, Transfer};
 /// `bytes` bytes of an array's first row from `offset` on.
 fn part(handle: CUarray, offset: usize, bytes: usize) -> Result<Region, CUresult> {
     let (array, element) = array(handle)?;
-    if offset % element != 0 || bytes % element != 0 || offset + bytes > array.pitch {
+    let whole = offset.is_multiple_of(element) && bytes.is_multiple_of(element);
+    if !whole || offset + bytes > array.pitch {
         return Err(INVALID);
     }
     Ok(Region {

@@ -23,7 +23,7 @@ pub(crate) fn checked_fill(
     }
     let row = width.checked_mul(element).ok_or(INVALID)?;
     let pitch = if height == 1 { row } else { pitch };
-    let aligned = address % element as u64 == 0 && pitch % element == 0;
+    let aligned = address.is_multiple_of(element as u64) && pitch.is_multiple_of(element);
     if pitch < row || !aligned {
         return Err(INVALID);
     }

@@ -32,8 +32,9 @@ impl End {
         if self.kind == Type::CU_MEMORYTYPE_ARRAY {
             let (array, _) = array(self.array)?;
             let rows = array.rows.max(1);
-            let fits =
-                self.x + width <= array.pitch && (array.rows == 0 || self.y + height <= rows);
+            let fits = self.x + width <= array.pitch
+                && self.y + height <= rows
+                && self.z + depth <= crate::array::get(self.array)?.depth;
             let start = array.address + (self.z * rows + self.y) * array.pitch + self.x;
             return fits
                 .then_some(Region {

@@ -1,6 +1,7 @@
 //! The one context of a device that the runtime API shares: retained and released, not created.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,20 +30,14 @@ fn primary(
     dev: CUdevice,
 ) -> Result<&mut Primary, CUresult> {
     device::core_index(dev)?;
-    let primaries = primaries.get_or_insert_default();
-    if !primaries.contains_key(&dev) {
-        let context = allocate(dev, 0, true)?;
-        primaries.insert(
-            dev,
-            Primary {
-                context,
-                retained: 0,
-            },
-        );
+    match primaries.get_or_insert_default().entry(dev) {
+        Entry::Occupied(found) => Ok(found.into_mut()),
+        Entry::Vacant(free) => {
+            let context = allocate(dev, 0, true)?;
+            let retained = 0;
+            Ok(free.insert(Primary { context, retained }))
+        }
     }
-    primaries
-        .get_mut(&dev)
-        .ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
 }
 
 fn release(dev: CUdevice) -> Result<(), CUresult> {

@@ -31,7 +31,7 @@ pub(crate) use submit::{
     abandon_context, create_stream, destroy_stream, enqueue, is_idle, launch, mark, streams_of,
     wait_for_mark,
 };
-pub(crate) use wait::{synchronize, synchronize_all};
+pub(crate) use wait::synchronize;
 
 use self::drive::Agenda;
 use self::queue::Stream;

@@ -8,7 +8,7 @@ use gpu_sim_core::now_ns;
 
 use super::drive::{Act, Agenda, drive, drive_soon, wake_executor_by};
 use super::mark::Mark;
-use super::queue::{Effect, Head, Kind, Stream, StreamKey, Work};
+use super::queue::{Head, Kind, Stream, StreamKey, Work};
 use super::wait::{progress, wait_for_progress};
 use super::{DRIVING, Device, Engine, GONE, lock};
 use crate::state;
@@ -450,12 +450,4 @@ impl Stream {
         }
         self.queue.push_back(work);
     }
-}
-
-/// An effect after the whole duration.
-pub(crate) fn at_end(duration: u64, effect: Option<Effect>) -> Vec<(u64, Effect)> {
-    effect
-        .map(|effect| (duration, effect))
-        .into_iter()
-        .collect()
 }

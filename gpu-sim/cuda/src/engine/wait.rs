@@ -147,10 +147,3 @@ pub(crate) fn synchronize(mark: &Arc<Mark>) {
         wait_for_progress(seen, deadline);
     }
 }
-
-/// Sleeps until all of `marks` are reached.
-pub(crate) fn synchronize_all(marks: &[Arc<Mark>]) {
-    for mark in marks {
-        synchronize(mark);
-    }
-}

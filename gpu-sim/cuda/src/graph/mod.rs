@@ -1,5 +1,6 @@
 //! Graphs: nodes of work with what each waits for.
 
+mod attributes;
 mod build;
 mod exec;
 mod nodes;
@@ -52,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) work: NodeWork,
     pub(crate) dependencies: Vec<usize>,
     pub(crate) local_id: u32,
+    /// Of a kernel node; none changes how it is run.
+    pub(crate) attributes: attributes::Attributes,
 }
 
 /// What a node does.
@@ -194,6 +197,7 @@ impl Inner {
             work,
             dependencies,
             local_id: self.next_local,
+            attributes: attributes::Attributes::default(),
         });
         self.next_local += 1;
         CUgraphNode(handle as *mut _)

@@ -77,7 +77,7 @@ entry! {
     ) {
         let params = KernelParams::from(input(nodeParams)?);
         let before = (dependencies, numDependencies);
-        add(phGraphNode, hGraph, before, || op(unsafe { params.op() }))
+        add(phGraphNode, hGraph, before, || op(params.op()))
     }
 
     fn cuGraphAddKernelNode_v2(
@@ -89,7 +89,7 @@ entry! {
     ) {
         let params = KernelParams::from(input(nodeParams)?);
         let before = (dependencies, numDependencies);
-        add(phGraphNode, hGraph, before, || op(unsafe { params.op() }))
+        add(phGraphNode, hGraph, before, || op(params.op()))
     }
 
     fn cuGraphAddMemcpyNode(
@@ -209,7 +209,7 @@ entry! {
     ) {
         let params = input(nodeParams)?;
         let before = (dependencies, numDependencies);
-        add(phGraphNode, hGraph, before, || op(unsafe { params::memops_op(params) }))
+        add(phGraphNode, hGraph, before, || op(params::memops_op(params)))
     }
 
     fn cuGraphAddNode(
@@ -221,7 +221,7 @@ entry! {
     ) {
         let params = nodeParams.as_mut().ok_or(INVALID)?;
         let before = (dependencies, numDependencies);
-        add(phGraphNode, hGraph, before, || unsafe { params::work_of(params) })
+        add(phGraphNode, hGraph, before, || params::work_of(params))
     }
 
     fn cuGraphAddNode_v2(
@@ -235,7 +235,7 @@ entry! {
         let _ = dependencyData;
         let params = nodeParams.as_mut().ok_or(INVALID)?;
         let before = (dependencies, numDependencies);
-        add(phGraphNode, hGraph, before, || unsafe { params::work_of(params) })
+        add(phGraphNode, hGraph, before, || params::work_of(params))
     }
 
     fn cuGraphAddNode_v3(
@@ -249,7 +249,7 @@ entry! {
         let _ = dependencyData;
         let params = nodeParams.as_mut().ok_or(INVALID)?;
         let before = (dependencies, numDependencies);
-        add(phGraphNode, hGraph, before, || unsafe { params::work_of(params) })
+        add(phGraphNode, hGraph, before, || params::work_of(params))
     }
 
     fn cuGraphKernelNodeGetParams(
@@ -396,5 +396,9 @@ entry! {
     fn cuGraphNodeSetParams_v2(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) {
         let work = params::work_of(nodeParams.as_mut().ok_or(INVALID)?)?;
         with_node(hNode, |node| node.replace(work))
+    }
+
+    fn cuGraphNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) {
+        out(nodeParams, with_node(hNode, |node| params::describe(node))?)
     }
 }

@@ -11,7 +11,7 @@ use cuda_headers::driver::{
     CUmemLocationType, CUmemPoolProps, CUresult,
 };
 
-use super::{INVALID, NodeWork, resolve_graph};
+use super::{INVALID, Node, NodeWork, resolve_graph};
 use crate::event::resolve_event;
 use crate::launch::{self, Arguments};
 use crate::memory::{self, Family};
@@ -265,4 +265,65 @@ pub(super) fn child_work(graph: cuda_headers::driver::CUgraph) -> Result<NodeWor
         return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
     }
     Ok(NodeWork::Child(graph.duplicate(true)))
+}
+
+/// Describes a node in the form that is common to all types.
+pub(super) fn describe(node: &Node) -> Result<CUgraphNodeParams, CUresult> {
+    // SAFETY: integers and addresses, for which zero is valid.
+    let mut params: CUgraphNodeParams = unsafe { std::mem::zeroed() };
+    params.type_ = node.kind();
+    let any = &mut params.__bindgen_anon_1;
+    let op = match &node.work {
+        NodeWork::Op(op) => op,
+        NodeWork::Child(child) => {
+            any.graph.graph = child.handle;
+            return Ok(params);
+        }
+    };
+    match op {
+        Op::Kernel(kernel) => {
+            let found = describe_kernel(kernel);
+            any.kernel = CUDA_KERNEL_NODE_PARAMS_v3_st {
+                func: found.func,
+                gridDimX: found.gridDimX,
+                gridDimY: found.gridDimY,
+                gridDimZ: found.gridDimZ,
+                blockDimX: found.blockDimX,
+                blockDimY: found.blockDimY,
+                blockDimZ: found.blockDimZ,
+                sharedMemBytes: found.sharedMemBytes,
+                kernelParams: found.kernelParams,
+                extra: found.extra,
+                kern: found.kern,
+                ctx: found.ctx,
+            };
+        }
+        Op::Transfer(transfer) => any.memcpy.copyParams = copy::describe(transfer),
+        Op::Fill(fill) => {
+            let found = describe_memset(fill);
+            any.memset.dst = found.dst;
+            any.memset.pitch = found.pitch;
+            any.memset.value = found.value;
+            any.memset.elementSize = found.elementSize;
+            any.memset.width = found.width;
+            any.memset.height = found.height;
+        }
+        Op::Host(call) => {
+            any.host.fn_ = Some(call.function);
+            any.host.userData = call.data;
+        }
+        Op::Record(event) => any.eventRecord.event = event.handle,
+        Op::Wait(event) => any.eventWait.event = event.handle,
+        Op::Allocate(reserved) => {
+            let device = memory::find(reserved.address).map_or(0, |found| found.owner.device);
+            let found = describe_allocation(device, reserved.address, reserved.bytes);
+            any.alloc.poolProps = found.poolProps;
+            any.alloc.bytesize = found.bytesize;
+            any.alloc.dptr = found.dptr;
+        }
+        Op::Free(address) => any.free.dptr = *address,
+        Op::Empty => {}
+        Op::MemOps(_) => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+    }
+    Ok(params)
 }

@@ -171,6 +171,7 @@ mod tests {
             work: NodeWork::Op(Op::Empty),
             dependencies: dependencies.to_vec(),
             local_id: 0,
+            attributes: Default::default(),
         }
     }
 

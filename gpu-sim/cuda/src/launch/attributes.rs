@@ -41,8 +41,8 @@ unsafe fn read_one(
 ) -> Result<(), CUresult> {
     let value = &attribute.value;
     match Id(attribute.id.0) {
-        // SAFETY: the member of this id.
         Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => {
+            // SAFETY: the member of this id.
             asked.cooperative = unsafe { value.cooperative } != 0;
         }
         Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {

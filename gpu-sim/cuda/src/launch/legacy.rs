@@ -73,9 +73,9 @@ fn run(
     };
     let mut bytes = prepared.params.len();
     let mut extra: [*mut c_void; 5] = [
-        1 as *mut c_void,
+        std::ptr::without_provenance_mut(1),
         prepared.params.as_ptr().cast_mut().cast(),
-        2 as *mut c_void,
+        std::ptr::without_provenance_mut(2),
         (&raw mut bytes).cast(),
         std::ptr::null_mut(),
     ];

@@ -90,13 +90,13 @@ fn store_64(address: CUdeviceptr, value: u64) {
 impl MemOp {
     fn check(self) -> Result<Self, CUresult> {
         let (address, size) = match self {
-            Self::Wait32(address, ..) | Self::Write32(address, _) => (address, 4),
+            Self::Wait32(address, ..) | Self::Write32(address, _) => (address, 4_u8),
             Self::Wait64(address, ..) | Self::Write64(address, _) => (address, 8),
             Self::Fence => return Ok(self),
         };
-        let aligned = address % size == 0;
+        let aligned = address.is_multiple_of(u64::from(size));
         let found = crate::memory::find(address);
-        let mapped = found.is_some_and(|found| found.contains(address, size as usize));
+        let mapped = found.is_some_and(|found| found.contains(address, usize::from(size)));
         if aligned && mapped {
             Ok(self)
         } else {
