@@ -207,7 +207,6 @@ CUresult cuThreadExchangeStreamCaptureMode(int *);
 CUresult cuGetErrorName(CUresult, const char **);
 CUresult cuGetProcAddress(const char *, void **, int, unsigned long long);
 CUresult cuGetProcAddress_v2(const char *, void **, int, unsigned long long, int *);
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *, void *, unsigned);
 
 // The simulator's own.
 int gpuSimSnapshot(char *, size_t);

@@ -29,6 +29,7 @@ int main(void) {
     OK(CU(cuMemAllocAsync)(&pointer, 256 * MIB, stream));
     OK(CU(cuStreamSynchronize)(stream));
     OK(CU(cuMemFree_v2)(pointer));
+    OK(CU(cuStreamSynchronize)(stream));
     say("freed at once");
     int result = CU(cuMemAlloc_v2)(&pointer, 256 * MIB);
     OK(result);

@@ -15,6 +15,7 @@ mod account;
 mod artefacts;
 mod client;
 mod lookups;
+mod old_driver;
 mod program;
 mod sim;
 
@@ -22,6 +23,7 @@ pub use account::{Account, Device, Process, Tenant};
 pub use artefacts::{Artefacts, artefacts, workspace};
 pub use client::{Client, Finished, Running};
 pub use lookups::{Lookup, Replay, real_drivers, recorded_lists, write_queries};
+pub use old_driver::driver_without;
 pub use program::{library, program};
 pub use sim::Sim;
 

@@ -8,7 +8,7 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
-use quota_tests::{Client, GIB, MIB, Sim};
+use quota_tests::{Client, GIB, MIB, Sim, driver_without};
 
 fn quota(client: Client) -> Client {
     client.memory("1GiB").free_context()
@@ -214,19 +214,44 @@ fn a_destroyed_contexts_memory_is_given_back() {
     prints(&sim, "destroyed_context", &["free=1024"]);
 }
 
-/// Rows 10, 11 and 64: a driver from before stream-ordered allocation.
+/// Rows 10, 11 and 64: a driver from before stream-ordered allocation and the newer look-up. What it
+/// lacks is absent, and every other hook works.
 #[test]
 fn a_driver_that_lacks_functions() {
-    let sim = Sim::new().with("GPU_SIM_DRIVER", "11.0");
-    prints(
-        &sim,
-        "old_names",
-        &[
-            "cuMemAllocAsync by look-up: absent",
-            "cuGetProcAddress_v2 by look-up: absent",
-            "cuIpcOpenMemHandle_v2 is linked: yes",
-            "blocks=4",
-        ],
+    let old = driver_without(&["cuMemAllocAsync", "cuGetProcAddress_v2", "cuLaunchKernelEx"]);
+    let sim = Sim::new().with("GPU_SIM_DRIVER", "11.4");
+    let run = |bare: bool| {
+        quota(sim.client("old_names"))
+            .driver(old.path())
+            .bare_if(bare)
+            .run()
+    };
+    let bare = run(true).ok();
+    let limited = run(false).ok();
+    let names = |text: &str| text.lines().take(3).map(String::from).collect::<Vec<_>>();
+    assert_eq!(names(&limited.stdout), names(&bare.stdout));
+    assert_eq!(
+        limited.stdout,
+        "cuMemAllocAsync by look-up: absent\ncuGetProcAddress_v2 by look-up: absent\n\
+         cuMemGetInfo_v2 by look-up: there\nblocks=4\n"
+    );
+    assert_eq!(limited.stderr, "");
+    let client = quota(sim.client("blocks_proc_address"))
+        .arg("v1")
+        .driver(old.path())
+        .run()
+        .ok();
+    assert_eq!(client.number("blocks"), 4);
+}
+
+/// Row 11: names that the library passes through are found by a program that is linked to them.
+#[test]
+fn a_linked_name_that_is_passed_through() {
+    let sim = Sim::new();
+    let client = quota(sim.client("linked_ipc")).run().ok();
+    assert_eq!(
+        client.stdout, "opened: 1\n",
+        "the driver's own answer for a handle of zeroes"
     );
 }
 

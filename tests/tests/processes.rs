@@ -208,7 +208,8 @@ fn two_hundred_processes_at_once() {
 /// As many hold memory at the same time: slots do not run out.
 #[test]
 fn a_hundred_processes_hold_memory_at_once() {
-    let sim = Sim::new();
+    // Room for as many contexts, which the quota does not count here.
+    let sim = Sim::new().with("GPU_SIM_DEVICES", "141GiB");
     let mut clients: Vec<_> = (0..100)
         .map(|_| quota(sim.client("hold").arg("10")).watchdog(120).spawn())
         .collect();

@@ -323,13 +323,13 @@ fn aliases_that_are_refused() {
             &sim,
             &[("CUDA_DEVICE_MEMORY_LIMIT", bad)],
             "CUDA_DEVICE_MEMORY_LIMIT",
-            "4g",
+            "4096m",
         );
         is_refused(
             &sim,
             &[("CUDA_DEVICE_MEMORY_LIMIT_0", bad)],
             "CUDA_DEVICE_MEMORY_LIMIT_0",
-            "4g",
+            "4096m",
         );
     }
     for bad in ["", "-1", "101", "some"] {
@@ -375,7 +375,7 @@ fn a_bad_log_level_is_refused() {
         &sim,
         &[("GPU_QUOTA_LOG", "loud"), ("GPU_QUOTA_MEMORY", "1GiB")],
         "GPU_QUOTA_LOG",
-        "info",
+        "error",
     );
 }
 
