@@ -13,6 +13,9 @@ use crate::memory::{self, Family};
 use crate::pool::{self, Pool, StreamKey};
 use crate::{device, order};
 
+/// The pool of null mode.
+const NULL_POOL: usize = 0x6000;
+
 fn key(stream: CUstream, per_thread: bool) -> Result<StreamKey, CUresult> {
     let context = order::context_of(stream, per_thread)?;
     // Legacy and per-thread default streams have several spellings.
@@ -222,7 +225,8 @@ entry! {
     }
 
     /// On a device; not to be shared with other processes.
-    fn cuMemPoolCreate(pool_out: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) {
+    fn cuMemPoolCreate(pool_out: *mut CUmemoryPool, poolProps: *const CUmemPoolProps),
+    null { answer(out(pool_out, pool::handle(NULL_POOL))) } {
         if pool_out.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -240,7 +244,10 @@ entry! {
         Ok(())
     }
 
-    fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: Attribute, value: *mut c_void) {
+    fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: Attribute, value: *mut c_void), null {
+        let flag = attr.0 <= Attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES.0;
+        answer(if flag { out(value.cast::<c_int>(), 1) } else { out(value.cast::<u64>(), 0) })
+    } {
         let pool = pool::get(pool)?;
         match attribute(&pool, attr)? {
             Value::Int(int) => out(value.cast(), int),
@@ -285,11 +292,13 @@ entry! {
         Err(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
-    fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) {
+    fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice),
+    null { answer(out(pool_out, pool::handle(NULL_POOL))) } {
         out(pool_out, pool::built_in(dev)?)
     }
 
-    fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) {
+    fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice),
+    null { answer(out(pool, pool::handle(NULL_POOL))) } {
         out(pool, pool::current(dev)?)
     }
 
