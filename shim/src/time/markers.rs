@@ -223,13 +223,18 @@ pub(super) struct Markers {
     pool: [Marker; MARKERS],
     /// Where the search for a free one begins: behind the youngest.
     next: AtomicUsize,
+    /// One bit for each that is pending.
+    waiting: [AtomicU64; MARKERS / 64],
 }
+
+const _: () = assert!(MARKERS == 128, "`pending` reads two words");
 
 impl Markers {
     pub(super) const fn new() -> Self {
         Self {
             pool: [const { Marker::new() }; MARKERS],
             next: AtomicUsize::new(0),
+            waiting: [const { AtomicU64::new(0) }; MARKERS / 64],
         }
     }
 
@@ -288,6 +293,7 @@ impl Markers {
         if let Some(marker) = self.get(handle) {
             marker.closed.store(now, Relaxed);
             marker.pass(handle.ticket(), State::Closing, State::Pending);
+            self.note(handle, true);
         }
     }
 
@@ -303,13 +309,35 @@ impl Markers {
     /// Pending markers of a device, roughly oldest first. Only who has the device's settler may free them.
     pub(super) fn pending(&self, device: usize) -> impl Iterator<Item = (Handle, &Marker)> {
         let first = self.next.load(Relaxed);
-        (0..MARKERS).filter_map(move |step| {
-            let index = (first + step) % MARKERS;
+        let [low, high] = &self.waiting;
+        let bits = u128::from(high.load(Relaxed)) << 64 | u128::from(low.load(Relaxed));
+        let mut bits = bits.rotate_right(u32::try_from(first).unwrap_or(0));
+        core::iter::from_fn(move || {
+            let step = bits.trailing_zeros() as usize;
+            bits &= bits.wrapping_sub(1);
+            (step < MARKERS).then_some((first + step) % MARKERS)
+        })
+        .filter_map(move |index| {
             let marker = self.pool.get(index)?;
             let word = marker.word();
             (word & 0xff == State::Pending as u64 && marker.device() == device)
                 .then(|| (Handle::new(index, word >> 8), marker))
         })
+    }
+
+    /// Notes that a marker is pending, or not any more. The state word decides; this only says where to look.
+    fn note(&self, handle: Handle, pending: bool) {
+        let Some(index) = handle.index() else {
+            return;
+        };
+        if let Some(word) = self.waiting.get(index / 64) {
+            let bit = 1 << (index % 64);
+            if pending {
+                word.fetch_or(bit, Relaxed);
+            } else {
+                word.fetch_and(!bit, Relaxed);
+            }
+        }
     }
 
     /// Whether nothing is being measured.
@@ -320,6 +348,7 @@ impl Markers {
     /// A pending marker is done with. The caller has the device's settler.
     pub(super) fn settled(&self, handle: Handle) {
         if let Some(marker) = self.get(handle) {
+            self.note(handle, false);
             marker.pass(handle.ticket(), State::Pending, State::Free);
         }
     }

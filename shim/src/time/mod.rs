@@ -217,17 +217,15 @@ pub(crate) fn capture_began(answer: CUresult) -> CUresult {
     answer
 }
 
-/// A capture was to be ended. The driver ends it, whatever it makes of what was captured, unless there was
-/// none or this thread may not.
+/// A capture was to be ended. With any other answer than these the driver has not ended it; and where that is
+/// not so, launches go on asking whether they are captured, which costs time and does no harm.
 pub(crate) fn capture_ended(answer: CUresult) -> CUresult {
-    let refused = matches!(
+    if matches!(
         answer,
-        CUresult::CUDA_ERROR_ILLEGAL_STATE
-            | CUresult::CUDA_ERROR_INVALID_VALUE
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
-    );
-    if !refused {
+        CUresult::CUDA_SUCCESS
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+    ) {
         ENGINE.capture(false);
     }
     answer
