@@ -58,12 +58,13 @@ def gpustat():
 
 def nvitop():
     def view(lab, env, holder):
-        text = terminal.screen([f"{BIN}/nvitop", "--once", "--colorful"], env, lab.folder.name, until=r"MiB\s*/")
-        pair = re.search(r"(\d+)MiB\s*/\s*(\d+)MiB", text) or re.search(r"([\d.]+)GiB\s*/\s*([\d.]+)GiB", text)
+        pattern = r"([\d.]+)([MG])iB\s*/\s*([\d.]+)([MG])iB"
+        text = terminal.screen([f"{BIN}/nvitop", "--once", "--colorful"], env, lab.folder.name, until=pattern)
+        pair = re.search(pattern, text)
         expect(pair, f"no memory figures on the screen: {text[:300]!r}")
-        unit = MIB if "MiB" in pair[0] else 1024 * MIB
         expect(re.search(rf"\b{holder['pid']}\b", text), f"pid {holder['pid']} is not on the screen")
-        return float(pair[1]) * unit, float(pair[2]) * unit
+        unit = {"M": MIB, "G": 1024 * MIB}
+        return float(pair[1]) * unit[pair[2]], float(pair[3]) * unit[pair[4]]
 
     return watch(view)
 
