@@ -18,7 +18,7 @@ export OUT=${OUT:-$PWD/accept-out}
 export PYTHONDONTWRITEBYTECODE=1
 python=${PYTHON:-python3}
 command -v "$python" >/dev/null || {
-    echo "accept: $python is missing; set PYTHON to a Python 3.8 or newer" >&2
+    echo "accept: $python is missing; set PYTHON to a Python 3.9 or newer" >&2
     exit 1
 }
 exec "$python" "$here/accept/run.py" "$@"

@@ -2,7 +2,6 @@
 import os
 import struct
 import sys
-import time
 from ctypes import byref, c_uint64
 
 import cuda
@@ -117,20 +116,20 @@ def fill(way):
     free, total = cuda.memory_info()
     device_total = cuda.get("cuDeviceTotalMem_v2", 0)
 
-    def take_all():
+    def take_more():
         while len(held) < 1000:
             try:
                 held.append(way.take())
             except cuda.CudaError as e:
                 return e.code
 
-    code = take_all()
+    code = take_more()
     left, _ = cuda.memory_info()
     say(fitted=len(held), size=way.size, code=code, free=free, total=total, device_total=device_total, left=left)
     sys.stdin.readline()
     while held:
         way.give(held.pop())
-    say(code=take_all(), fitted=len(held))
+    say(code=take_more(), fitted=len(held))
     sys.stdin.readline()
 
 
@@ -158,32 +157,36 @@ def graphs():
     say(codes=seen)
 
 
+def take_all():
+    """How many blocks of linear memory fit."""
+    fitted = 0
+    while cuda.code("cuMemAlloc_v2", byref(c_uint64()), BLOCK) == 0:
+        fitted += 1
+    return fitted
+
+
 def forked(when):
     """A fork before or after the first CUDA call; says what parent and child came to."""
     if when == "after":
         cuda.open_context()
         cuda.get("cuMemAlloc_v2", BLOCK)
-    read, write = os.pipe()
+    (from_child, to_parent), (from_parent, to_child) = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
         code = cuda.code("cuMemGetInfo_v2", byref(c_uint64()), byref(c_uint64()))
-        fitted = 0
         if when == "before":
             cuda.open_context()
-            while cuda.code("cuMemAlloc_v2", byref(c_uint64()), BLOCK) == 0:
-                fitted += 1
-        os.write(write, struct.pack("ii", code, fitted))
-        time.sleep(0.5)
+        os.write(to_parent, struct.pack("ii", code, take_all() if when == "before" else 0))
+        os.read(from_parent, 1)  # holds what it has until the parent has tried
         os._exit(0)
-    child_code, child_fitted = struct.unpack("ii", os.read(read, 8))
+    child_code, child_fitted = struct.unpack("ii", os.read(from_child, 8))
     if when == "before":
         cuda.open_context()
-    parent_while = 0
-    while cuda.code("cuMemAlloc_v2", byref(c_uint64()), BLOCK) == 0:
-        parent_while += 1
+    parent_fitted = take_all()
+    os.write(to_child, b"x")
     os.waitpid(pid, 0)
     free, total = cuda.memory_info()
-    say(child_code=child_code, child_fitted=child_fitted, parent_fitted=parent_while, free=free, total=total)
+    say(child_code=child_code, child_fitted=child_fitted, parent_fitted=parent_fitted, free=free, total=total)
 
 
 # ---- checks ---------------------------------------------------------------------------------------------------------------------------

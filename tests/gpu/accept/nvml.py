@@ -2,8 +2,6 @@
 import ctypes
 from ctypes import byref, c_char_p, c_uint, c_uint64, c_void_p
 
-NOT_SUPPORTED = 3
-
 
 class MemoryV1(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("total", "free", "used")]
@@ -29,7 +27,10 @@ class Nvml:
         if uuid is None:
             self.call("nvmlDeviceGetHandleByIndex_v2", 0, byref(self.device))
         else:
-            self.call("nvmlDeviceGetHandleByUUID", c_char_p(uuid.encode()), byref(self.device))
+            try:
+                self.call("nvmlDeviceGetHandleByUUID", c_char_p(uuid.encode()), byref(self.device))
+            except NvmlError:  # a MIG instance goes by the same digits
+                self.call("nvmlDeviceGetHandleByUUID", c_char_p(uuid.replace("GPU-", "MIG-").encode()), byref(self.device))
 
     def call(self, name, *args):
         answer = getattr(self.lib, name)(*args)
