@@ -117,6 +117,14 @@ impl Ledger<'_> {
         }
     }
 
+    /// Bytes held by one.
+    #[must_use]
+    pub fn held_by(&self, slot: usize) -> u64 {
+        self.held
+            .get(slot)
+            .map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
     /// Bytes held by all.
     #[must_use]
     pub fn usage(&self) -> u64 {

@@ -59,9 +59,18 @@ fn hashed(inode: u64) -> u64 {
 }
 
 /// Claims a slot for this process; `None` when all are taken by the living.
+///
+/// A slot that this very process owns already is of the program that it was before `execve`: what that held is gone.
 pub fn claim(region: &Region, me: &Identity) -> Option<usize> {
     reap(region, me);
     let mine = Owner::new(me, State::Live);
+    for (index, slot) in region.slots.iter().enumerate() {
+        if slot.owner.load(Ordering::Acquire) == mine.0
+            && slot.namespace.load(Ordering::Relaxed) == me.namespace
+        {
+            reap_one(region, index, slot, mine.0, me);
+        }
+    }
     for (index, slot) in region.slots.iter().enumerate() {
         let free = slot
             .owner
@@ -190,10 +199,25 @@ mod tests {
     #[test]
     fn slots_run_out() {
         let region = Mapped::private().unwrap();
-        let me = Identity::own();
         for slot in 0..SLOTS {
-            assert_eq!(claim(&region, &me), Some(slot));
+            // A namespace of its own for each: this process may call none of them dead.
+            let stranger = Identity {
+                namespace: slot as u64 + 1,
+                ..Identity::own()
+            };
+            assert_eq!(claim(&region, &stranger), Some(slot));
         }
-        assert_eq!(claim(&region, &me), None);
+        assert_eq!(claim(&region, &Identity::own()), None);
+    }
+
+    #[test]
+    fn what_the_process_held_before_execve_is_gone() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let before = claim(&region, &me).unwrap();
+        region.held[0][before].store(5, Ordering::Relaxed);
+        assert_eq!(claim(&region, &me), Some(before));
+        assert_eq!(region.held[0][before].load(Ordering::Relaxed), 0);
+        assert_eq!(owners(&region).count(), 1);
     }
 }

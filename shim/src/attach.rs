@@ -151,8 +151,12 @@ fn read_settings() -> Result<Settings, settings::Refusal> {
     settings::read(variable)
 }
 
-/// A variable's bytes. Copied by nobody until they are parsed, which is at once.
+/// A variable's bytes. Parsed at once, before the application can change them.
 fn variable(name: &str) -> Option<&'static [u8]> {
+    // SAFETY: the C library's own variable, read once.
+    if unsafe { (&raw const environ).read() }.is_null() {
+        return first_variable(name);
+    }
     let name = CString::new(name).ok()?;
     // SAFETY: a NUL-terminated name; what it points to stays until the application changes its environment.
     let value: *mut c_char = unsafe { libc::getenv(name.as_ptr()) };
@@ -161,6 +165,22 @@ fn variable(name: &str) -> Option<&'static [u8]> {
     }
     // SAFETY: a NUL-terminated string.
     Some(unsafe { CStr::from_ptr(value) }.to_bytes())
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// The same before the C library has set itself up, in a function of `.preinit_array`: from what the kernel was given.
+#[cold]
+fn first_variable(name: &str) -> Option<&'static [u8]> {
+    let all = std::fs::read("/proc/self/environ").ok()?;
+    let value = all.split(|byte| *byte == 0).find_map(|variable| {
+        variable
+            .strip_prefix(name.as_bytes())
+            .and_then(|rest| rest.strip_prefix(b"="))
+    });
+    Some(value?.to_vec().leak())
 }
 
 /// Our own panics are answered by the guard; the standard library's message would surprise the application. The hook is

@@ -159,14 +159,29 @@ pub(crate) fn retain_primary(
     Ok(answer)
 }
 
-/// `cuDevicePrimaryCtxRelease` and `cuDevicePrimaryCtxReset`: the driver says whether the context is gone.
+/// `cuDevicePrimaryCtxRelease`: the driver says whether the context is gone.
 pub(crate) fn release_primary(
     device: CUdevice,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
+    primary_may_be_gone(device, false, call)
+}
+
+/// `cuDevicePrimaryCtxReset`: its memory is gone in any case, and the context if nobody had retained it.
+pub(crate) fn reset_primary(
+    device: CUdevice,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    primary_may_be_gone(device, true, call)
+}
+
+fn primary_may_be_gone(
+    number: CUdevice,
+    emptied: bool,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
     let process = process::limited()?;
-    let number = device;
-    let device = process.devices.get(device).ok_or(Aside::Unknown)?;
+    let device = process.devices.get(number).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
@@ -181,12 +196,18 @@ pub(crate) fn release_primary(
         }
         ended
     };
+    let is_it = |known: &Known| known.primary && usize::from(known.device) == device.number;
     if ended {
-        let wanted =
-            |_: u64, known: &Known| known.primary && usize::from(known.device) == device.number;
-        process.contexts.known.sweep(wanted, |handle, known| {
+        let goes = |_: u64, known: &Known| is_it(known);
+        process.contexts.known.sweep(goes, |handle, known| {
             process.contexts.recent.forget(handle);
             gone(process, known);
+        });
+    } else if emptied {
+        process.contexts.known.for_each(|_, known| {
+            if is_it(known) {
+                memory::drop_context(process, known.id);
+            }
         });
     }
     Ok(answer)

@@ -14,6 +14,7 @@ use crate::attach::Attached;
 use crate::context::DeviceContexts;
 use crate::driver::call;
 use crate::lock::Lock;
+use crate::process;
 use crate::report;
 
 /// New tries of a request that only others' requests stand in the way of.
@@ -158,6 +159,15 @@ impl Device {
     /// Bytes that the whole group holds.
     pub(crate) fn usage(&self) -> u64 {
         self.ledger.usage()
+    }
+
+    /// The same for somebody who is shown it: what the dead have left is not in it for longer than a moment.
+    pub(crate) fn shown_usage(&self) -> u64 {
+        let usage = self.usage();
+        if usage > self.ledger.held_by(self.slot) && process::reap_now_and_then() {
+            return self.usage();
+        }
+        usage
     }
 
     /// Counts a refusal, and says so to whoever wants to know.

@@ -134,10 +134,15 @@ macro_rules! hooks {
             pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $answer {
                 let real = match slots::$name.get() {
                     Some(real) => real,
-                    None => match $crate::library::$library.fill_and_get(&slots::$name) {
-                        Ok(real) => real,
-                        Err(answer) => return answer,
-                    },
+                    None => {
+                        let name = $crate::hook::symbol_name(concat!(stringify!($name), "\0"));
+                        match $crate::library::$library.find(&slots::$name, name) {
+                            $crate::library::Found::Real(real) => real,
+                            // SAFETY: what this name would mean without us, with its caller's own arguments.
+                            $crate::library::Found::Other(other) => return unsafe { other($($arg),*) },
+                            $crate::library::Found::Nothing(answer) => return answer,
+                        }
+                    }
                 };
                 if !$wanted {
                     // SAFETY: the real function of this name and type, with its caller's own arguments.

@@ -43,6 +43,16 @@ pub(crate) struct Library {
     by_address: [AtomicPtr<Entry>; CELLS],
 }
 
+/// What a hook is to call.
+pub(crate) enum Found<F, R> {
+    /// The library's function.
+    Real(F),
+    /// Somebody else's of that name, while the library is not loaded.
+    Other(F),
+    /// Nothing: the answer says why.
+    Nothing(R),
+}
+
 impl Library {
     /// Fills every slot whose function the library has, if the library is in the process. `true` if it is.
     ///
@@ -80,13 +90,26 @@ impl Library {
         !self.handle.load(Ordering::Acquire).is_null()
     }
 
-    /// The real function of a slot that was found empty, or what to answer without one.
+    /// What to call for a slot that was found empty.
     #[cold]
-    pub(crate) fn fill_and_get<F: Copy, R: Absent>(&'static self, slot: &Slot<F>) -> Result<F, R> {
-        if !self.fill() {
-            return Err(R::LIBRARY);
+    pub(crate) fn find<F: Copy, R: Absent>(
+        &'static self,
+        slot: &Slot<F>,
+        name: &CStr,
+    ) -> Found<F, R> {
+        if self.fill() {
+            return slot.get().map_or(Found::Nothing(R::FUNCTION), Found::Real);
         }
-        slot.get().ok_or(R::FUNCTION)
+        // Without us the name would mean the next definition: a stub, say, that loads the library at its first call.
+        // SAFETY: NUL-terminated; from here, RTLD_NEXT searches the global scope after the shim.
+        let next = unsafe { real::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        // SAFETY: reads and clears this thread's message.
+        unsafe { libc::dlerror() };
+        if next.is_null() {
+            return Found::Nothing(R::LIBRARY);
+        }
+        // SAFETY: a function of this name, which its callers take for one of this type.
+        Found::Other(unsafe { core::mem::transmute_copy::<*mut c_void, F>(&next) })
     }
 
     /// The hook for a real function's address that was asked for under `name` (which may lack a version suffix): two

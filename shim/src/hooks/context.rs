@@ -51,8 +51,8 @@ hooks! { DRIVER as fns;
         |call| context::release_primary(dev, &call);
 
     fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult =
-        |call| context::release_primary(dev, &call);
+        |call| context::reset_primary(dev, &call);
 
     fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult =
-        |call| context::release_primary(dev, &call);
+        |call| context::reset_primary(dev, &call);
 }

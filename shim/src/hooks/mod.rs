@@ -9,13 +9,14 @@
 pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod context;
+pub(crate) mod copy;
+pub(crate) mod fill;
 pub(crate) mod graph;
 pub(crate) mod init;
 pub(crate) mod launch;
 pub(crate) mod lifetime;
 pub(crate) mod memory;
 pub(crate) mod nvml;
-pub(crate) mod transfer;
 pub(crate) mod view;
 pub(crate) mod vmm;
 pub(crate) mod wait;
@@ -33,7 +34,8 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     view::HOOKS,
     launch::HOOKS,
     graph::HOOKS,
-    transfer::HOOKS,
+    fill::HOOKS,
+    copy::HOOKS,
     capture::HOOKS,
     wait::HOOKS,
     lifetime::HOOKS,

@@ -10,6 +10,7 @@
 use core::ffi::c_char;
 
 use super::elf::{self, Object};
+use super::real;
 use crate::hook::Entry;
 use crate::{hooks, library};
 
@@ -60,7 +61,7 @@ pub(super) fn unbind() {
     each_reference(|object, hook, word| {
         if !hook.library.is_loaded() {
             // SAFETY: the target of a relocation of a loaded object is one of its words.
-            unsafe { clear(object, word, hook.hook_address().addr()) };
+            unsafe { rebind(object, word, hook) };
         }
     });
 }
@@ -115,15 +116,18 @@ fn weakly_refers_to(references: &References, relocation: &Relocation) -> Option<
     unsafe { hooks::NAMES.find(name) }
 }
 
-/// Zeroes `word` if it holds `hook`, opening the page for writing where the loader has closed it.
+/// Gives `word`, if it holds the address of `hook`, what it would hold without us: somebody else's function of that name,
+/// or zero. Opens the page for writing where the loader has closed it.
 ///
 /// # Safety
 /// `word` is a word of `object`'s data.
-unsafe fn clear(object: &Object<'_>, word: *mut usize, hook: usize) {
+unsafe fn rebind(object: &Object<'_>, word: *mut usize, hook: &Entry) {
     // SAFETY: the caller's promise.
-    if unsafe { word.read_volatile() } != hook {
+    if unsafe { word.read_volatile() } != hook.hook_address().addr() {
         return;
     }
+    // SAFETY: NUL-terminated; from here, RTLD_NEXT searches the global scope after the shim.
+    let next = unsafe { real::dlsym(libc::RTLD_NEXT, hook.name.as_ptr()) };
     let closed = object
         .segments(libc::PT_GNU_RELRO)
         .any(|(start, length)| word.addr().wrapping_sub(start) < length);
@@ -135,7 +139,7 @@ unsafe fn clear(object: &Object<'_>, word: *mut usize, hook: usize) {
         if closed && libc::mprotect(start, page, libc::PROT_READ | libc::PROT_WRITE) != 0 {
             return;
         }
-        word.write_volatile(0);
+        word.write_volatile(next.addr());
         if closed {
             libc::mprotect(start, page, libc::PROT_READ);
         }

@@ -42,7 +42,7 @@ pub(crate) fn info<S: Size + TryFrom<u64>>(
         // SAFETY: the driver has just written both for its caller.
         unsafe {
             let real = (wide(total.read()), wide(free.read()));
-            let view = View::new(real.0, real.1, limit, device.usage());
+            let view = View::new(real.0, real.1, limit, device.shown_usage());
             write(total, view.total);
             write(free, view.free);
         }
