@@ -6,216 +6,17 @@
 //! its later lives.
 
 use quota_abi::sync::{
-    AtomicI64, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Relaxed, Release},
 };
 
-use super::gpu::{Context, Event};
-use super::shape::{Stream, Work};
-use super::verdict::POINTS;
+use super::gpu::Context;
+use super::marker::{Handle, Marker, State};
+use super::shape::Stream;
 
 /// Markers of a process. Work in flight is bounded and markers lie a millisecond apart, so this is plenty; a
 /// launch that finds none is charged its estimate for good.
 pub(super) const MARKERS: usize = 128;
-
-/// Who may touch a marker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(super) enum State {
-    /// Nobody's.
-    Free = 0,
-    /// Somebody's who prepares or clears it.
-    Held = 1,
-    /// The first event is recorded; launches follow.
-    Open = 2,
-    /// The owner is recording the last event at this moment.
-    Closing = 3,
-    /// Both are recorded.
-    Pending = 4,
-}
-
-/// A life of a marker: index and ticket. 0 is none, so that zeroed memory holds none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Handle(u64);
-
-impl Handle {
-    pub(super) const NONE: Self = Self(0);
-
-    fn new(index: usize, ticket: u64) -> Self {
-        Self((ticket << 8) | (index as u64 + 1))
-    }
-
-    fn index(self) -> Option<usize> {
-        usize::try_from(self.0 & 0xff).ok()?.checked_sub(1)
-    }
-
-    fn ticket(self) -> u64 {
-        self.0 >> 8
-    }
-}
-
-/// A span of launches on one stream. All zero is a free one without events.
-#[derive(Debug)]
-#[repr(align(64))]
-pub(super) struct Marker {
-    state: AtomicU64,
-    context: AtomicUsize,
-    begin: AtomicUsize,
-    end: AtomicUsize,
-    stream: AtomicUsize,
-    device: AtomicUsize,
-    opened: AtomicU64,
-    closed: AtomicU64,
-    pub(super) estimate: AtomicI64,
-    pub(super) launches: AtomicU32,
-    points: AtomicU32,
-    idle: AtomicU32,
-    moments: [AtomicI64; POINTS],
-    launched: [AtomicI64; POINTS],
-    /// The shape whose cost the span shows: the only one in it, or the only one not measured before.
-    pub(super) shape: AtomicU64,
-    pub(super) function: AtomicU64,
-    pub(super) size: AtomicU64,
-    /// How many launches were of that shape, and what they were estimated at.
-    pub(super) shape_launches: AtomicU32,
-    pub(super) shape_estimate: AtomicI64,
-}
-
-impl Marker {
-    const fn new() -> Self {
-        Self {
-            state: AtomicU64::new(0),
-            context: AtomicUsize::new(0),
-            begin: AtomicUsize::new(0),
-            end: AtomicUsize::new(0),
-            stream: AtomicUsize::new(0),
-            device: AtomicUsize::new(0),
-            opened: AtomicU64::new(0),
-            closed: AtomicU64::new(0),
-            estimate: AtomicI64::new(0),
-            launches: AtomicU32::new(0),
-            points: AtomicU32::new(0),
-            idle: AtomicU32::new(0),
-            moments: [const { AtomicI64::new(0) }; POINTS],
-            launched: [const { AtomicI64::new(0) }; POINTS],
-            shape: AtomicU64::new(0),
-            function: AtomicU64::new(0),
-            size: AtomicU64::new(0),
-            shape_launches: AtomicU32::new(0),
-            shape_estimate: AtomicI64::new(0),
-        }
-    }
-
-    pub(super) fn begin(&self) -> Option<Event> {
-        event(&self.begin)
-    }
-
-    pub(super) fn end(&self) -> Option<Event> {
-        event(&self.end)
-    }
-
-    pub(super) fn context(&self) -> Context {
-        Context(self.context.load(Relaxed))
-    }
-
-    pub(super) fn device(&self) -> usize {
-        self.device.load(Relaxed)
-    }
-
-    /// When the host recorded the first event.
-    pub(super) fn opened(&self) -> u64 {
-        self.opened.load(Relaxed)
-    }
-
-    /// When the host recorded the last one, after the first.
-    pub(super) fn closed(&self) -> i64 {
-        since(self.opened(), self.closed.load(Relaxed))
-    }
-
-    /// Puts another event in place of the first one, and returns that.
-    pub(super) fn swap_begin(&self, other: Option<Event>) -> Option<Event> {
-        let other = other.map_or(0, |event| event.0);
-        Some(Event(self.begin.swap(other, Relaxed))).filter(|event| event.0 != 0)
-    }
-
-    /// Gives it its events; they belong to `context`.
-    pub(super) fn equip(&self, context: Context, begin: Event, end: Event) {
-        self.context.store(context.0, Relaxed);
-        self.begin.store(begin.0, Relaxed);
-        self.end.store(end.0, Relaxed);
-    }
-
-    /// Takes its events away.
-    pub(super) fn strip(&self) -> [Option<Event>; 2] {
-        let events = [self.begin(), self.end()];
-        self.begin.store(0, Relaxed);
-        self.end.store(0, Relaxed);
-        self.context.store(0, Relaxed);
-        events
-    }
-
-    /// Nothing of this process was in flight when the span was opened.
-    pub(super) fn found_idle(&self) {
-        self.idle.store(1, Relaxed);
-    }
-
-    /// Whether the GPU had nothing to do for this process when the span was opened.
-    pub(super) fn was_idle(&self) -> bool {
-        self.idle.load(Relaxed) != 0
-    }
-
-    /// The host goes on launching: remembers when, and what had been launched until then.
-    pub(super) fn mark(&self, now: u64, launched: i64) {
-        let count = self.points.load(Relaxed) as usize;
-        // A full list loses its last entry: two stretches then count as one, which proves less.
-        let index = count.min(POINTS - 1);
-        if let (Some(moment), Some(before)) = (self.moments.get(index), self.launched.get(index)) {
-            moment.store(since(self.opened(), now), Relaxed);
-            before.store(launched, Relaxed);
-        }
-        if count < POINTS {
-            self.points.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// What [`Self::mark`] remembered.
-    pub(super) fn points(&self, into: &mut [(i64, i64); POINTS]) -> usize {
-        for (point, (moment, launched)) in
-            into.iter_mut().zip(self.moments.iter().zip(&self.launched))
-        {
-            *point = (moment.load(Relaxed), launched.load(Relaxed));
-        }
-        self.points.load(Relaxed) as usize
-    }
-
-    /// Takes note of the shape whose cost the span will show.
-    pub(super) fn about(&self, work: &Work) {
-        self.shape.store(work.shape, Relaxed);
-        self.function.store(work.function, Relaxed);
-        self.size.store(work.size, Relaxed);
-    }
-
-    fn word(&self) -> u64 {
-        // SYNC POINT: pairs with the release in `pass`: the fields belong to whoever sees the state.
-        self.state.load(Acquire)
-    }
-
-    fn is(&self, state: State) -> bool {
-        self.word() & 0xff == state as u64
-    }
-
-    /// Hands the marker from one state to another within one life; false if it is not in the first.
-    fn pass(&self, ticket: u64, from: State, to: State) -> bool {
-        self.state
-            .compare_exchange(
-                ticket << 8 | from as u64,
-                ticket << 8 | to as u64,
-                AcqRel,
-                Relaxed,
-            )
-            .is_ok()
-    }
-}
 
 /// All markers of a process.
 #[derive(Debug)]
@@ -411,16 +212,10 @@ impl Markers {
     }
 }
 
-fn event(word: &AtomicUsize) -> Option<Event> {
-    Some(Event(word.load(Relaxed))).filter(|event| event.0 != 0)
-}
-
-fn since(opened: u64, now: u64) -> i64 {
-    i64::try_from(now.saturating_sub(opened)).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::gpu::Event;
+    use super::super::verdict::POINTS;
     use super::*;
 
     const STREAM: Stream = Stream {

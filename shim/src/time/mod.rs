@@ -1,22 +1,29 @@
 //! GPU time: how launches are charged to the group's bucket, and wait where it is empty.
 //!
 //! `docs/gpu-time.md` says what is charged and why each number is what it is. Here: [`engine`] is the way
-//! of a launch, [`costs`] what work costs, [`markers`] and [`settler`] how that is measured, [`flight`] how
-//! much may be in flight. All of it sees the driver through [`gpu`], so that [`model`] can run it in
+//! of a launch, [`gate`] where it waits, [`costs`] what work costs, [`spans`], [`markers`] and [`settler`] how that
+//! is measured, [`flight`] how much may be in flight. All of it sees the driver through [`gpu`], so that [`model`] can run it in
 //! virtual time.
 
 mod clock;
+#[cfg(test)]
+mod closed_loop;
 mod costs;
 mod device;
 mod driver;
+mod endings;
 mod engine;
 mod flight;
+mod gate;
 mod gpu;
+mod marker;
 mod markers;
 #[cfg(test)]
 mod model;
 mod settler;
+mod settling;
 mod shape;
+mod spans;
 mod thread;
 mod try_lock;
 mod union;

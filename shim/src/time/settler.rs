@@ -1,7 +1,7 @@
 //! Turns events that the GPU has passed into charges.
 
 use super::gpu::{Context, Event, Gpu};
-use super::markers::Marker;
+use super::marker::Marker;
 use super::union::Union;
 use super::verdict::{Evidence, POINTS};
 

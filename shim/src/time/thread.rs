@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use super::markers::Handle;
+use super::marker::Handle;
 use super::shape::{Stream, Work};
 
 /// Streams that a thread keeps apart. With more of them in use at once, some spans are given up early.

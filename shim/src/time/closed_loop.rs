@@ -1,0 +1,308 @@
+//! The engine in closed loops: programs that launch as fast as they are let, or as they can.
+
+use super::gpu::Gpu;
+use super::model::{FOREVER, MS, Model, Process, US};
+
+/// Runs `step` for `seconds`, and returns the share of the GPU that was busy, in per mille of the time.
+fn share(model: &Model, seconds: u64, mut step: impl FnMut()) -> f64 {
+    let begin = model.now();
+    let end = begin + seconds * 1000 * MS;
+    while model.now() < end {
+        step();
+    }
+    model.busy(begin, end) as f64 * 1000.0 / (end - begin) as f64
+}
+
+#[track_caller]
+fn within_a_point(what: &str, percent: u32, got: f64) {
+    println!("{what}: {percent} % asked, {:.2} % got", got / 10.0);
+    let asked = f64::from(percent) * 10.0;
+    assert!((got - asked).abs() <= 10.0, "{what}: {percent} %: {got}");
+}
+
+const RATES: [u32; 5] = [2, 10, 30, 50, 80];
+const KERNELS: [u64; 8] = [
+    5 * US,
+    20 * US,
+    100 * US,
+    300 * US,
+    MS,
+    5 * MS,
+    50 * MS,
+    200 * MS,
+];
+
+/// Long enough that the first, unmeasured launches do not count.
+fn seconds_for(kernel: u64, percent: u32) -> u64 {
+    (kernel * 4000 / u64::from(percent) / MS).clamp(1, 400)
+}
+
+#[test]
+fn alone_and_ahead_of_the_gpu() {
+    for percent in RATES {
+        for kernel in KERNELS {
+            // The legacy stream is treated with more care than others.
+            let streams: &[usize] = if percent == 30 {
+                &[0, 0x5000]
+            } else {
+                &[0x5000]
+            };
+            for &stream in streams {
+                let (model, process) = (Model::new(), Process::new(percent));
+                let seconds = seconds_for(kernel, percent);
+                let got = share(&model, seconds, || {
+                    process.launch(&model, stream, 7, kernel);
+                });
+                within_a_point(
+                    &format!("{} us, stream {stream:x}", kernel / US),
+                    percent,
+                    got,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn alone_and_synchronised_after_each_launch() {
+    for percent in RATES {
+        for kernel in KERNELS {
+            let (model, process) = (Model::new(), Process::new(percent));
+            let seconds = seconds_for(kernel, percent);
+            let possible = kernel * 1000 / (kernel + 20 * US);
+            let got = share(&model, seconds, || {
+                process.launch(&model, 0, 7, kernel);
+                process.engine.pause(&model, &process.thread, None);
+                model.synchronise(1);
+                process.engine.resume(&model, &process.thread);
+            });
+            if possible > u64::from(percent) * 10 + 50 {
+                within_a_point(&format!("{} us, synchronised", kernel / US), percent, got);
+            } else {
+                assert!(got <= f64::from(percent) * 10.0 + 10.0, "{kernel}: {got}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_hardly_keeps_up_is_held_all_the_same() {
+    // 10 us kernels launched every 12 us: 83 % of the GPU if nobody limits it.
+    for percent in [20, 50, 80] {
+        let (model, process) = (Model::new(), Process::new(percent));
+        model.launch_ns.set(12 * US);
+        let got = share(&model, 2, || process.launch(&model, 0x5000, 7, 10 * US));
+        within_a_point("10 us every 12 us", percent, got);
+    }
+}
+
+#[test]
+fn a_program_below_its_limit_is_not_slowed() {
+    // 5 us of work every 50 us is 10 %.
+    let (model, process) = (Model::new(), Process::new(30));
+    model.launch_ns.set(50 * US);
+    let got = share(&model, 3, || process.launch(&model, 0x5000, 7, 5 * US));
+    assert!(got > 95.0, "{got}");
+    assert!(model.slept.get() < 60 * MS, "{}", model.slept.get());
+}
+
+#[test]
+fn several_streams_are_charged_once() {
+    for percent in [10, 30, 70] {
+        for kernel in [20 * US, 100 * US, MS, 5 * MS] {
+            let (model, process) = (Model::new(), Process::new(percent));
+            let mut turn = 0;
+            let got = share(&model, 3, || {
+                turn = (turn + 1) % 4;
+                process.launch(&model, 0x5000 + turn * 0x100, 7, kernel);
+            });
+            println!(
+                "four streams, {} us: {percent} % asked, {got:.0} got",
+                kernel / US
+            );
+            assert!(got <= f64::from(percent) * 10.0 + 10.0);
+            assert!(got >= f64::from(percent) * 6.0);
+        }
+    }
+}
+
+#[test]
+fn mixtures_of_lengths_hold() {
+    for percent in [10, 30, 70] {
+        // Many functions; one function of one shape with two lengths; lengths that change for good.
+        let (model, process) = (Model::new(), Process::new(percent));
+        let mut count = 0_u64;
+        let got = share(&model, 20, || {
+            count += 1;
+            let name = (count % 37) as usize;
+            process.launch(&model, 0x5000, name, 5 * US + name as u64 * 11 * US);
+        });
+        within_a_point("37 functions", percent, got);
+
+        let (model, process) = (Model::new(), Process::new(percent));
+        let got = share(&model, 20, || {
+            count = count
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let ns = if count >> 40 & 1 == 0 {
+                30 * US
+            } else {
+                2 * MS
+            };
+            process.launch(&model, 0x5000, 7, ns);
+        });
+        within_a_point("one shape, two lengths", percent, got);
+
+        let (model, process) = (Model::new(), Process::new(percent));
+        let got = share(&model, 60, || {
+            let phase = model.now() / (1000 * MS) % 3;
+            let ns = [50 * US, 4 * MS, 400 * US][phase as usize];
+            process.launch(&model, 0x5000, 7, ns);
+        });
+        println!("phases: {percent} % asked, {got:.0} got");
+        assert!((got - f64::from(percent) * 10.0).abs() < 20.0);
+    }
+}
+
+#[test]
+fn a_new_shape_at_every_launch_holds() {
+    for percent in [10, 50] {
+        let (model, process) = (Model::new(), Process::new(percent));
+        let mut name = 0;
+        let got = share(&model, 20, || {
+            name += 1;
+            process.launch(&model, 0x5000, name, 200 * US);
+        });
+        within_a_point("always a new function", percent, got);
+    }
+}
+
+#[test]
+fn joined_launches_are_learned_without_markers_between_them() {
+    let (model, process) = (Model::new(), Process::new(30));
+    let mut count = 0;
+    let got = share(&model, 20, || {
+        count += 1;
+        process.launch_joined(&model, 0x5000, count % 5, 60 * US, count % 10 != 0);
+    });
+    within_a_point("nine of ten joined", 30, got);
+    // All joined: measured once in a while only.
+    let (model, process) = (Model::new(), Process::new(30));
+    let got = share(&model, 20, || {
+        process.launch_joined(&model, 0x5000, 7, 60 * US, true);
+    });
+    println!("all joined: {got:.0}");
+    assert!((200.0..=310.0).contains(&got), "{got}");
+}
+
+#[test]
+fn two_processes_share_one_bucket_and_debt_is_inherited() {
+    let (model, first) = (Model::new(), Process::new(30));
+    for _ in 0..3 {
+        first.launch(&model, 0x5000, 7, 300 * MS);
+        model.synchronise(0x5000);
+        first.engine.resume(&model, &first.thread);
+    }
+    let debt = first.bucket.level();
+    assert!(debt < -100 * 1_000_000, "{debt}");
+    let second = Process::with_bucket(30, first.bucket);
+    let begin = model.now();
+    second.launch(&model, 0x5000, 7, MS);
+    assert!(model.now() - begin > 300 * MS, "{}", model.now() - begin);
+}
+
+#[test]
+fn a_kernel_that_never_ends_delays_others_by_a_bounded_time() {
+    for percent in [2, 30] {
+        let (model, process) = (Model::new(), Process::new(percent));
+        model.pass(50 * MS);
+        process.launch(&model, 0x5000, 1, FOREVER);
+        let mut longest = 0;
+        for launch in 0..50 {
+            let begin = model.now();
+            process.launch(&model, 0x5100, 2 + launch % 3, 20 * US);
+            longest = longest.max(model.now() - begin);
+        }
+        println!("{percent} %: longest launch {} us", longest / US);
+        assert!(longest <= 320 * MS, "{longest}");
+    }
+}
+
+#[test]
+fn what_waits_on_every_stream_still_gets_launched() {
+    // Eight kernels of one shape, none of which ends before the last is launched.
+    let (model, process) = (Model::new(), Process::new(2));
+    let begin = model.now();
+    for stream in 0..8 {
+        process.launch(&model, 0x5000 + stream * 0x100, 1, FOREVER);
+    }
+    let took = model.now() - begin;
+    println!(
+        "eight kernels that wait for each other: launched in {} ms",
+        took / MS
+    );
+    assert!(took < 2_000 * MS, "{took}");
+}
+
+#[test]
+fn a_captured_launch_is_neither_charged_nor_delayed() {
+    let (model, process) = (Model::new(), Process::new(2));
+    for _ in 0..20 {
+        process.launch(&model, 0x5000, 1, 5 * MS);
+    }
+    let used = process.bucket.used();
+    let (begin, records) = (model.now(), model.records.get());
+    process.engine.capture(true);
+    model.capturing.set(0x5100);
+    model.launch_ns.set(0);
+    for _ in 0..1000 {
+        process.launch(&model, 0x5100, 2, 0);
+    }
+    assert_eq!(model.now(), begin);
+    assert_eq!(process.bucket.used(), used);
+    assert_eq!(model.records.get(), records);
+    // Beside the capture, other streams are held as ever.
+    for _ in 0..5 {
+        process.launch(&model, 0x5000, 1, 5 * MS);
+    }
+    assert!(model.now() - begin > 500 * MS);
+    model.capturing.set(0);
+    process.engine.capture(false);
+    assert!(!process.engine.is_capturing());
+}
+
+#[test]
+fn events_are_rare() {
+    let (model, process) = (Model::new(), Process::new(50));
+    let mut launches = 0_u64;
+    share(&model, 1, || {
+        launches += 1;
+        process.launch(&model, 0x5000, 7, 5 * US);
+    });
+    let per_launch = model.records.get() as f64 / launches as f64;
+    println!("{per_launch:.4} events a launch of 5 us");
+    assert!(per_launch < 0.05, "{per_launch}");
+}
+
+#[test]
+fn counters_tell_what_happened() {
+    let (model, process) = (Model::new(), Process::new(50));
+    for _ in 0..1000 {
+        process.launch(&model, 0x5000, 7, 100 * US);
+    }
+    model.synchronise(0x5000);
+    process.engine.pause(&model, &process.thread, None);
+    process.launch(&model, 0x5000, 7, 100 * US);
+    let reading = process.bucket.read();
+    assert!((995..=1001).contains(&reading.launches), "{reading:?}");
+    assert!(reading.measured > 75 * MS, "{reading:?}");
+    assert!(
+        reading.waited.abs_diff(model.slept.get()) < MS,
+        "{reading:?}"
+    );
+    assert!(
+        reading.used > 95 * MS && reading.used < 110 * MS,
+        "{reading:?}"
+    );
+    assert_eq!(reading.rate_ppm, 500_000);
+}

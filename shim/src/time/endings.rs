@@ -1,0 +1,78 @@
+//! Taking markers away from what is about to be destroyed.
+
+use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
+
+use super::engine::Engine;
+use super::gate::{LONGEST_WAIT, Place};
+use super::gpu::{Context, Gpu};
+use super::shape::Stream;
+
+impl Engine {
+    /// A stream is about to be destroyed.
+    pub(super) fn drop_stream(&self, gpu: &impl Gpu, stream: Stream) {
+        let patience = Patience::begin(gpu);
+        self.markers.drop_stream(stream, || patience.wait(gpu));
+        self.next_epoch();
+    }
+
+    /// A context (or every one) is about to be destroyed or reset. `events_die`: its events go with it;
+    /// else they are destroyed here.
+    pub(super) fn drop_context(&self, gpu: &impl Gpu, context: Option<Context>, events_die: bool) {
+        let patience = Patience::begin(gpu);
+        let now = gpu.now();
+        for (index, device) in self.devices.iter().enumerate() {
+            let Some(account) = device.account() else {
+                continue;
+            };
+            // What has ended is settled while its events can still be asked.
+            let place = Place {
+                index,
+                device,
+                account,
+            };
+            gpu.quietly(|| self.settle(gpu, place, now));
+            while device.settler.try_lock().is_none_or(|mut settler| {
+                if let Some(event) = settler.drop_context(context)
+                    && !events_die
+                {
+                    gpu.quietly(|| gpu.destroy(event));
+                }
+                false
+            }) && patience.wait(gpu)
+            {}
+        }
+        self.markers.drop_context(
+            context,
+            || patience.wait(gpu),
+            |marker, pending| {
+                if pending && let Some(device) = self.device(marker.device()) {
+                    device.flight.arrive(marker.estimate.load(Relaxed), now);
+                }
+                if !events_die {
+                    for event in marker.strip().into_iter().flatten() {
+                        gpu.quietly(|| gpu.destroy(event));
+                    }
+                }
+            },
+        );
+        self.next_epoch();
+    }
+}
+
+/// How long a hook on a destruction waits for another thread that is in the middle of a call of ours.
+struct Patience(u64);
+
+impl Patience {
+    fn begin(gpu: &impl Gpu) -> Self {
+        Self(gpu.now().saturating_add(LONGEST_WAIT))
+    }
+
+    fn wait(&self, gpu: &impl Gpu) -> bool {
+        let word = AtomicU32::new(0);
+        let now = gpu.now();
+        if now < self.0 {
+            gpu.sleep_until(now + 50_000, &word);
+        }
+        now < self.0
+    }
+}

@@ -1,0 +1,151 @@
+//! Where a launch waits: for GPU time, and for work in flight to become less. By the clock alone.
+
+use quota_abi::sync::Ordering::Relaxed;
+
+use super::costs::Cost;
+use super::device::{Account, Admission, Device};
+use super::engine::Engine;
+use super::flight::{BOUND, PATIENCE};
+use super::gpu::Gpu;
+use super::shape::Work;
+use super::thread::Thread;
+
+/// The longest wait of one launch, ns, unless the debt that it found asks for more.
+pub(super) const LONGEST_WAIT: u64 = 100_000_000;
+/// The shortest sleep of the bound on work in flight, ns; each further one is twice as long.
+const FIRST_NAP: u64 = 200_000;
+
+/// Where a launch runs.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) index: usize,
+    pub(super) device: &'a Device,
+    pub(super) account: Account,
+}
+
+impl Engine {
+    /// What a launch is charged: its cost; more if work of the same shape has been running for longer.
+    pub(super) fn price(&self, place: Place<'_>, work: &Work, cost: Cost, now: u64) -> i64 {
+        if !place.device.flight.is_off() {
+            return cost.ns;
+        }
+        // The estimate of something that does not end is wrong. By how much is not known, and work that
+        // waits for this launch may be what does not end: so no more than 100 ms of waiting.
+        let overdue = self
+            .markers
+            .pending(place.index)
+            .filter(|(_, marker)| marker.shape.load(Relaxed) == work.shape)
+            .map(|(_, marker)| now.saturating_sub(marker.opened()))
+            .max()
+            .unwrap_or(0);
+        let overdue = i64::try_from(overdue).unwrap_or(i64::MAX);
+        cost.ns
+            .max(overdue.min(place.account.rate.earned(LONGEST_WAIT)))
+    }
+
+    /// Takes GPU time for a launch; waits until there is some. True if it had to.
+    pub(super) fn take(
+        &self,
+        gpu: &impl Gpu,
+        thread: &Thread,
+        place: Place<'_>,
+        stream: usize,
+        price: i64,
+    ) -> bool {
+        let Place {
+            device, account, ..
+        } = place;
+        let least = (price - thread.batch.get()).max(0);
+        let most = least.max(thread.appetite(account.rate.batch()));
+        let begin = gpu.now();
+        let mut now = begin;
+        let mut deadline = None;
+        let mut early = 2;
+        let granted = loop {
+            let wait = match device.admit(account, least, most, deadline.is_some(), now) {
+                Admission::Granted(amount) => break amount,
+                Admission::Wait(wait) => wait,
+            };
+            let deadline = *deadline.get_or_insert_with(|| {
+                self.close_all(gpu, thread, stream);
+                begin.saturating_add(wait.max(LONGEST_WAIT))
+            });
+            if now >= deadline {
+                account.bucket.charge(least);
+                break least;
+            }
+            let mut until = now.saturating_add(wait).min(deadline);
+            // What is in flight may turn out cheaper than it was charged: look again when it has ended.
+            let flying = device.flight.remaining(now);
+            if early > 0 && flying > 0 {
+                early -= 1;
+                until = until.min(now.saturating_add(flying.unsigned_abs()));
+            }
+            gpu.sleep_until(until, account.bucket.wake_word());
+            now = gpu.now();
+            self.settle(gpu, place, now);
+        };
+        thread.grant(granted);
+        let Some(deadline) = deadline else {
+            return false;
+        };
+        account.bucket.count_wait(now - begin, now >= deadline);
+        true
+    }
+
+    /// Waits while too much is in flight, for a while. True if it had to.
+    pub(super) fn bound_flight(
+        &self,
+        gpu: &impl Gpu,
+        thread: &Thread,
+        place: Place<'_>,
+        stream: usize,
+        price: i64,
+    ) -> bool {
+        let flight = &place.device.flight;
+        let begin = gpu.now();
+        let mut excess = flight.excess(price, begin);
+        if excess == 0 {
+            return false;
+        }
+        self.close_all(gpu, thread, stream);
+        let deadline = begin + PATIENCE;
+        let (mut now, mut nap) = (begin, FIRST_NAP);
+        while excess > 0 && now < deadline {
+            let until = now + excess.min(BOUND).unsigned_abs().max(nap);
+            gpu.sleep_until(until.min(deadline), place.account.bucket.wake_word());
+            nap *= 2;
+            now = gpu.now();
+            self.settle(gpu, place, now);
+            excess = flight.excess(price, now);
+        }
+        if excess > 0 {
+            flight.turn_off();
+        }
+        place.account.bucket.count_wait(now - begin, excess > 0);
+        true
+    }
+
+    /// Charges a launch to a device by its estimate, without measuring it, and waits for the time.
+    pub(super) fn toll(&self, gpu: &impl Gpu, index: usize, work: &Work) {
+        let Some(device) = self.device(index) else {
+            return;
+        };
+        let Some(account) = device.account() else {
+            return;
+        };
+        let place = Place {
+            index,
+            device,
+            account,
+        };
+        let price = self.costs.find_or_guess(work).ns;
+        let thread = Thread::new();
+        gpu.quietly(|| {
+            self.settle(gpu, place, gpu.now());
+            self.take(gpu, &thread, place, work.stream.key(), price)
+        });
+        account.bucket.give_back(thread.batch.get() - price);
+        account.bucket.count_launches(1);
+    }
+}

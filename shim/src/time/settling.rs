@@ -1,0 +1,83 @@
+//! Charging what the markers show that the GPU has passed.
+
+use quota_abi::sync::Ordering::Relaxed;
+
+use super::engine::Engine;
+use super::gate::Place;
+use super::gpu::{Gpu, Passed};
+use super::thread::Thread;
+
+/// Markers that are looked at in vain before a settler leaves the rest for later.
+const UNPASSED: u32 = 6;
+
+impl Engine {
+    /// Charges what the markers show that the GPU has passed.
+    pub(super) fn settle(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
+        let Place {
+            index,
+            device,
+            account,
+        } = place;
+        if device.flight.is_empty() {
+            return;
+        }
+        let Some(mut settler) = device.settler.try_lock() else {
+            return;
+        };
+        let mut unpassed = 0;
+        for (handle, marker) in self.markers.pending(index) {
+            let estimate = marker.estimate.load(Relaxed);
+            match marker
+                .end()
+                .map_or(Passed::Never, |event| gpu.passed(event))
+            {
+                Passed::No => {
+                    if unpassed == 0 {
+                        device.flight.lead(estimate);
+                    }
+                    unpassed += 1;
+                    if unpassed == UNPASSED {
+                        break;
+                    }
+                    continue;
+                }
+                Passed::Never => {}
+                Passed::Yes => {
+                    if let Some(settled) = settler.settle(gpu, marker) {
+                        account.bucket.settle(estimate, settled.charge);
+                        if let Some((low, high)) = settled.launch {
+                            self.costs.learn(
+                                marker.shape.load(Relaxed),
+                                marker.function.load(Relaxed),
+                                marker.size.load(Relaxed),
+                                low,
+                                high,
+                            );
+                        }
+                    }
+                }
+            }
+            device.flight.arrive(estimate, now);
+            self.markers.settled(handle);
+        }
+    }
+
+    /// After the thread has waited for the GPU: settles what it can.
+    pub(super) fn resume(&self, gpu: &impl Gpu, thread: &Thread) {
+        let Some(index) = thread.device.get().checked_sub(1) else {
+            return;
+        };
+        if let Some(device) = self.device(index)
+            && !device.flight.is_empty()
+            && let Some(account) = device.account()
+        {
+            let now = gpu.now();
+            let place = Place {
+                index,
+                device,
+                account,
+            };
+            gpu.quietly(|| self.settle(gpu, place, now));
+        }
+    }
+}
