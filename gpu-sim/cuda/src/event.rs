@@ -175,11 +175,11 @@ fn query(event: &Event) -> Result<(), CUresult> {
         return Ok(());
     };
     if mark.done() {
-        return Ok(());
+        return event.context.check_alive();
     }
     engine::drive();
     if mark.done() {
-        Ok(())
+        event.context.check_alive()
     } else {
         Err(CUresult::CUDA_ERROR_NOT_READY)
     }
@@ -248,7 +248,7 @@ entry! {
             engine::synchronize(&mark);
         }
         crate::pool::on_synchronize();
-        Ok(())
+        event.context.check_alive()
     }
 
     fn cuEventElapsedTime(pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent),

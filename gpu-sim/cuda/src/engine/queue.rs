@@ -45,8 +45,8 @@ pub(crate) enum Work {
         duration: u64,
         effects: Vec<(u64, Effect)>,
     },
-    /// GPU time until a condition holds.
-    Spin(Condition),
+    /// GPU time until a condition holds, or for ever.
+    Spin(Option<Condition>),
     /// So many real nanoseconds of a copy engine, then an effect.
     Copy {
         engine: CopyEngine,
@@ -160,8 +160,11 @@ impl Engine {
                 }
                 Work::Spin(condition) => {
                     let start = tail.max(consumed);
+                    let may_end = condition.is_some();
                     self.put_back(key, Work::Spin(condition), Head::Spinning(start));
-                    self.polled.push(key);
+                    if may_end {
+                        self.polled.push(key);
+                    }
                     return Outside::Nothing;
                 }
                 Work::Poll(condition) => {
@@ -209,7 +212,7 @@ impl Engine {
             };
             let device = stream.device;
             let fulfilled = match stream.queue.front() {
-                Some(Work::Spin(condition) | Work::Poll(condition)) => condition(),
+                Some(Work::Spin(Some(condition)) | Work::Poll(condition)) => condition(),
                 _ => continue,
             };
             if !fulfilled {

@@ -76,7 +76,8 @@ impl Kernel {
 /// What a kernel is, for the GPU's queue.
 enum Shape {
     Timed(GpuWork),
-    Spinning(Condition),
+    /// Until a condition holds, or for ever.
+    Spinning(Option<Condition>),
 }
 
 impl Kernel {
@@ -104,19 +105,19 @@ impl Kernel {
         let context = self.context;
         match builtin {
             Builtin::Work => timed(word(0), None),
-            Builtin::Forever => Shape::Spinning(Box::new(|| false)),
+            Builtin::Forever => Shape::Spinning(None),
             Builtin::WaitWord => {
                 let (address, value) = (word(0), self.value(1));
-                Shape::Spinning(Box::new(move || {
-                    // A kernel that reads where nothing is ends with its context.
-                    !accessible(context, &[(address, 4)]) || load_32(address) == value
-                }))
+                if !accessible(&[(address, 4)]) {
+                    return timed(costs().kernel(1), breaking(context));
+                }
+                Shape::Spinning(Some(Box::new(move || load_32(address) == value)))
             }
             Builtin::StoreWord => {
                 let (address, value) = (word(0), self.value(1));
                 timed(
                     costs().kernel(1),
-                    effect(context, vec![(address, 4)], move || {
+                    effect(context, &[(address, 4)], move || {
                         crate::stream::store_32(address, value);
                     }),
                 )
@@ -126,23 +127,23 @@ impl Kernel {
                 let bytes = count.saturating_mul(4);
                 timed(
                     costs().memory(bytes),
-                    effect(context, vec![(to, bytes)], move || fill(to, count, value)),
+                    effect(context, &[(to, bytes)], move || fill(to, count, value)),
                 )
             }
             Builtin::AddF32 => {
                 let (a, b, to, count) = (word(0), word(1), word(2), word(3));
                 let bytes = count.saturating_mul(4);
-                let all = vec![(a, bytes), (b, bytes), (to, bytes)];
+                let all = [(a, bytes), (b, bytes), (to, bytes)];
                 timed(
                     costs().memory(bytes.saturating_mul(3)),
-                    effect(context, all, move || add(a, b, to, count)),
+                    effect(context, &all, move || add(a, b, to, count)),
                 )
             }
             Builtin::CopyU8 => {
                 let (to, from, bytes) = (word(0), word(1), word(2));
                 timed(
                     costs().memory(bytes.saturating_mul(2)),
-                    effect(context, vec![(to, bytes), (from, bytes)], move || {
+                    effect(context, &[(to, bytes), (from, bytes)], move || {
                         copy(to, from, bytes);
                     }),
                 )
@@ -166,36 +167,40 @@ impl Kernel {
     }
 }
 
-/// Whether memory can be used; a kernel that uses other memory ends its context.
-fn accessible(context: &Context, ranges: &[(u64, u64)]) -> bool {
-    let fine = ranges.iter().all(|(address, bytes)| {
+/// Whether memory can be used. Asked at the launch: an allocation may be given back, in stream
+/// order, before the kernel has run.
+fn accessible(ranges: &[(u64, u64)]) -> bool {
+    ranges.iter().all(|(address, bytes)| {
         *bytes == 0
             || usize::try_from(*bytes).is_ok_and(|bytes| {
                 memory::find(*address)
                     .is_some_and(|found| found.accessible && found.contains(*address, bytes))
             })
-    });
-    if !fine {
+    })
+}
+
+/// What a kernel does that uses memory where there is none: it ends its context.
+fn breaking(context: &'static Context) -> Option<Effect> {
+    Some(Box::new(move || {
         context.poison(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
-    }
-    fine
+    }))
 }
 
 fn effect(
     context: &'static Context,
-    ranges: Vec<(u64, u64)>,
+    ranges: &[(u64, u64)],
     run: impl FnOnce() + Send + 'static,
 ) -> Option<Effect> {
-    Some(Box::new(move || {
-        if accessible(context, &ranges) {
-            run();
-        }
-    }))
+    if accessible(ranges) {
+        Some(Box::new(run))
+    } else {
+        breaking(context)
+    }
 }
 
 fn fill(to: u64, count: u64, value: u32) {
     for index in 0..count {
-        // SAFETY: checked to be accessible just before.
+        // SAFETY: checked to be accessible at the launch.
         unsafe { ((to + index * 4) as *mut u32).write_unaligned(value) };
     }
 }
@@ -203,7 +208,7 @@ fn fill(to: u64, count: u64, value: u32) {
 fn add(a: u64, b: u64, to: u64, count: u64) {
     for index in 0..count {
         let at = index * 4;
-        // SAFETY: checked to be accessible just before.
+        // SAFETY: checked to be accessible at the launch.
         unsafe {
             let sum = ((a + at) as *const f32).read_unaligned()
                 + ((b + at) as *const f32).read_unaligned();
@@ -216,6 +221,6 @@ fn copy(to: u64, from: u64, bytes: u64) {
     let Ok(bytes) = usize::try_from(bytes) else {
         return;
     };
-    // SAFETY: checked to be accessible just before.
+    // SAFETY: checked to be accessible at the launch.
     unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
 }

@@ -23,7 +23,8 @@ pub(crate) fn synchronize_context(context: &'static Context) -> Result<(), CUres
         }
     }
     crate::pool::on_synchronize();
-    Ok(())
+    // What has run may have broken the context.
+    context.check_alive()
 }
 
 fn synchronize_unless_capturing(context: &'static Context) -> Result<(), CUresult> {
@@ -42,7 +43,7 @@ fn synchronize(stream: &Arc<Stream>) -> Result<(), CUresult> {
     let mark = engine::mark(stream.key)?;
     engine::synchronize(&mark);
     crate::pool::on_synchronize();
-    Ok(())
+    stream.context.check_alive()
 }
 
 /// A callback gets the stream's handle as the application passed it.
@@ -156,7 +157,7 @@ entry! {
 pub(crate) fn wait_for(stream: &Stream) -> Result<(), CUresult> {
     let mark = engine::mark(stream.key)?;
     engine::synchronize(&mark);
-    Ok(())
+    stream.context.check_alive()
 }
 
 /// The stream on which calls without a stream argument work.
