@@ -22,13 +22,26 @@ pub(crate) fn context_of(stream: CUstream, per_thread: bool) -> Result<&'static 
     resolve(stream, per_thread).map(|stream| stream.context)
 }
 
-/// Runs something when the stream has done all that was given to it so far.
+/// Runs something when the stream has done all that was given to it so far, or at once if the
+/// stream ends before that: what it gives back must not be lost.
 pub(crate) fn when_reached(
     stream: CUstream,
     per_thread: bool,
     run: Box<dyn FnOnce() + Send>,
 ) -> Result<(), CUresult> {
-    engine::enqueue(resolve(stream, per_thread)?.key, Work::Action(run))
+    let once = Once(Some(run));
+    let key = resolve(stream, per_thread)?.key;
+    engine::enqueue(key, Work::Action(Box::new(move || drop(once))))
+}
+
+struct Once(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for Once {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
 }
 
 /// The address of a new memory node, if the stream is being captured.

@@ -150,6 +150,25 @@ pub(crate) fn free_array(base: usize) -> Result<(), CUresult> {
     free_if(base, |family| family == Family::Array)
 }
 
+/// Takes linear or managed memory out of the program's sight; the answer gives it back.
+pub(crate) fn detach(base: usize) -> Result<impl FnOnce() + Send, CUresult> {
+    let mut memory = lock()?;
+    let fits = |found: &&Allocation| matches!(found.family, Family::Linear | Family::Managed);
+    let found = memory
+        .table
+        .get(base)
+        .filter(fits)
+        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    let (owner, family, rounded) = (found.owner, found.family, found.rounded);
+    memory.table.remove(base);
+    Ok(move || {
+        if let Ok(mut memory) = lock() {
+            let (heap, arena) = memory.heap(family);
+            heap.put(arena, owner, base, rounded);
+        }
+    })
+}
+
 fn free_if(base: usize, fits: impl FnOnce(Family) -> bool) -> Result<(), CUresult> {
     let mut memory = lock()?;
     let found = memory.table.get(base).filter(|found| fits(found.family));

@@ -77,9 +77,9 @@ fn unload(library: CUlibrary) -> Result<(), CUresult> {
     }
     let modules: Vec<usize> = lock(&gone.modules).values().copied().collect();
     // A module that its context took along is no error.
-    modules
-        .into_iter()
-        .for_each(|module| drop(module::unload(module)));
+    for module in modules {
+        let _ = module::unload(module);
+    }
     Ok(())
 }
 

@@ -74,6 +74,10 @@ fn free(address: CUdeviceptr, stream: CUstream, per_thread: bool) -> Result<(), 
             };
             order::when_reached(stream, per_thread, Box::new(release))
         }
+        // Other memory too, as the programming guide says: here as well in the stream's order.
+        Family::Linear | Family::Managed => {
+            order::when_reached(stream, per_thread, Box::new(memory::detach(found.base)?))
+        }
         _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
     }
 }
@@ -219,7 +223,7 @@ entry! {
         allocate(dptr, bytesize, Some(pool), hStream, PER_THREAD)
     }
 
-    /// Only memory from pools and graphs can be freed in stream order.
+    /// In stream order, whatever call the memory came from.
     fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) => cuMemFreeAsync_ptsz {
         free(dptr, hStream, PER_THREAD)
     }

@@ -141,19 +141,46 @@ fn freed_memory_is_used_again_in_the_same_stream() {
 }
 
 #[test]
+fn linear_memory_is_freed_in_order_too() {
+    let gpu = Gpu::new();
+    let mut linear = 0;
+    ok!(cuMemAlloc_v2(&raw mut linear, 5 * MIB));
+    ok!(cuMemsetD8Async(linear, 1, 5 * MIB, NULL));
+    ok!(cuMemFreeAsync(linear, NULL));
+    assert_eq!(cu!(cuMemFree_v2(linear)), INVALID);
+    ok!(cuStreamSynchronize(NULL));
+    assert_eq!(gpu.usage(0), (0, 0));
+}
+
+#[test]
+fn what_waits_to_be_freed_goes_with_its_context() {
+    let gpu = Gpu::new();
+    let pool = create();
+    let mut primary = cuda_headers::driver::CUcontext(ptr::null_mut());
+    ok!(cuDevicePrimaryCtxRetain(&raw mut primary, 0));
+    ok!(cuCtxSetCurrent(primary));
+    let (mut address, mut linear, mut word) = (0, 0, 0);
+    ok!(cuMemAllocFromPoolAsync(&raw mut address, MIB, pool, NULL));
+    ok!(cuMemAlloc_v2(&raw mut linear, 5 * MIB));
+    ok!(cuMemAlloc_v2(&raw mut word, 4));
+    // Never true: nothing after it is reached.
+    ok!(cuStreamWaitValue32_v2(NULL, word, 1, 1));
+    ok!(cuMemFreeAsync(address, NULL));
+    ok!(cuMemFreeAsync(linear, NULL));
+    ok!(cuDevicePrimaryCtxReset_v2(0));
+    ok!(cuCtxSetCurrent(gpu.context));
+    ok!(cuMemPoolDestroy(pool));
+    assert_eq!(gpu.usage(0), (0, 0));
+    ok!(cuDevicePrimaryCtxRelease_v2(0));
+}
+
+#[test]
 fn wrong_frees_are_refused() {
     let _gpu = Gpu::new();
     let address = alloc(MIB);
     assert_eq!(cu!(cuMemFreeAsync(address + 512, NULL)), INVALID);
     ok!(cuMemFreeAsync(address, NULL));
     assert_eq!(cu!(cuMemFreeAsync(address, NULL)), INVALID);
-    let mut linear = 0;
-    ok!(cuMemAlloc_v2(&raw mut linear, 512));
-    assert_eq!(
-        cu!(cuMemFreeAsync(linear, NULL)),
-        INVALID,
-        "not from a pool"
-    );
     assert_eq!(
         cu!(cuMemPoolDestroy(built_in())),
         INVALID,
