@@ -1,8 +1,11 @@
 //! Which driver and which GPUs there are, without the library and with it.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
+use quota_abi::group::Group;
 use quota_abi::settings::Settings;
 
 use super::child;
@@ -45,10 +48,17 @@ fn probe(preload: Option<&Path>) -> Result<(Seen, String), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
     command.arg("probe").env_remove("LD_PRELOAD");
+    // A group of the probe's own, gone with it: to look must leave nothing behind.
+    let group = format!("doctor-{}", std::process::id());
     if let Some(shim) = preload {
-        command.env("LD_PRELOAD", shim);
+        command
+            .env("LD_PRELOAD", shim)
+            .env("GPU_QUOTA_GROUP", &group);
     }
-    let ended = child::run(&mut command).map_err(|error| format!("cannot start: {error}"))?;
+    let ended = child::run(&mut command).map_err(|error| format!("cannot start: {error}"));
+    let region = Group::named(&group).path();
+    let _ = std::fs::remove_file(OsStr::from_bytes(region.as_bytes()));
+    let ended = ended?;
     if !ended.succeeded() {
         return Err(ended.describe());
     }
