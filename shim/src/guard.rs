@@ -58,3 +58,51 @@ pub(crate) fn run<R: Copy>(
         })
         .unwrap_or_else(|_| call())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a body around a driver that counts its calls and answers their number.
+    fn guarded(body: impl FnOnce(&dyn Fn() -> u32) -> Result<u32, Aside>) -> (u32, u32) {
+        let calls = Cell::new(0);
+        let answered = Cell::new(None);
+        let call = || {
+            calls.set(calls.get() + 1);
+            answered.set(Some(calls.get()));
+            calls.get()
+        };
+        let answer = run(&answered, &call, || body(&call));
+        (answer, calls.get())
+    }
+
+    #[test]
+    fn an_answer_stands_and_standing_aside_asks_the_driver() {
+        assert_eq!(guarded(|_| Ok(7)), (7, 0));
+        assert_eq!(guarded(|call| Ok(call() + 10)), (11, 1));
+        assert_eq!(guarded(|_| Err(Aside::Unknown)), (1, 1));
+    }
+
+    #[test]
+    fn a_panic_before_the_call_calls_and_after_it_does_not_again() {
+        assert_eq!(guarded(|_| panic!("before")), (1, 1));
+        assert_eq!(
+            guarded(|call| {
+                call();
+                panic!("after")
+            }),
+            (1, 1)
+        );
+        assert_eq!(guarded(|_| Ok(7)), (7, 0), "the guard is open again");
+    }
+
+    #[test]
+    fn a_call_from_inside_goes_to_the_driver() {
+        let (answer, _) = guarded(|_| {
+            let inner = guarded(|_| Ok(7));
+            assert_eq!(inner, (1, 1));
+            Ok(inner.0)
+        });
+        assert_eq!(answer, 1);
+    }
+}

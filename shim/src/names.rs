@@ -124,3 +124,51 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::hooks::{DRIVER, NAMES, NVML};
+    use cuda_headers::proc_address;
+    use std::ffi::CString;
+
+    fn finds(name: &str) -> bool {
+        let name = CString::new(name).unwrap();
+        // SAFETY: a terminated string.
+        unsafe { NAMES.find(name.as_ptr()) }.is_some_and(|entry| entry.name == name.as_c_str())
+    }
+
+    #[test]
+    fn every_hook_is_found_and_no_neighbour_of_one() {
+        for entry in [DRIVER, NVML].into_iter().flatten().copied().flatten() {
+            let name = entry.name.to_str().unwrap();
+            assert!(finds(name), "{name}");
+            assert!(!finds(&format!("{name}_")), "{name}_");
+        }
+        let long = "cu".repeat(1000);
+        for name in [
+            "",
+            "c",
+            "cu",
+            "n",
+            "nv",
+            "cudnnCreate",
+            "curl_init",
+            "cuda",
+            "malloc",
+            &long,
+        ] {
+            assert!(!finds(name), "{name}");
+        }
+    }
+
+    /// [`crate::library::Library::hook_of`] counts on it.
+    #[test]
+    fn a_symbol_is_its_name_and_a_suffix() {
+        for entry in proc_address::TABLE {
+            for symbol in [Some(entry.symbol), entry.per_thread].into_iter().flatten() {
+                let suffix = symbol.strip_prefix(entry.base).unwrap();
+                assert!(suffix.is_empty() || suffix.starts_with('_'), "{symbol}");
+            }
+        }
+    }
+}

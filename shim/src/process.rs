@@ -211,6 +211,9 @@ fn page() -> Option<&'static Page> {
     let known = PAGE.load(Ordering::Acquire);
     // SAFETY: null, or a page that is never unmapped.
     if let Some(page) = unsafe { known.as_ref() } {
+        if WIPED.load(Ordering::Relaxed) == 0 {
+            forget_parent(page);
+        }
         return Some(page);
     }
     let size = size_of::<Page>();
@@ -219,6 +222,10 @@ fn page() -> Option<&'static Page> {
         None => (map::anonymous(size)?, 0),
     };
     let page = pages.cast::<Page>();
+    // SAFETY: a zeroed page is a fresh `Page`, and nobody else has seen it.
+    unsafe { page.as_ref() }
+        .pid
+        .store(own_pid(), Ordering::Relaxed);
     WIPED.store(wiped, Ordering::Relaxed);
     let first = PAGE.compare_exchange(
         core::ptr::null_mut(),
@@ -238,15 +245,19 @@ fn page() -> Option<&'static Page> {
     }
 }
 
-/// Where the kernel cannot wipe the page: zeroes it in a child.
+/// Where the kernel cannot wipe the page: does it in a child.
 #[cold]
 fn forget_parent(page: &Page) {
-    // SAFETY: asks for a number.
-    let pid = u64::try_from(unsafe { libc::getpid() }).unwrap_or(0);
+    let pid = own_pid();
     if page.pid.swap(pid, Ordering::Relaxed) != pid {
         page.process.store(core::ptr::null_mut(), Ordering::Relaxed);
         page.state.store(FRESH, Ordering::Relaxed);
     }
+}
+
+fn own_pid() -> u64 {
+    // SAFETY: asks for a number.
+    u64::try_from(unsafe { libc::getpid() }).unwrap_or(0)
 }
 
 fn pause() {

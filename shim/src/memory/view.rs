@@ -30,18 +30,15 @@ pub(crate) fn info<S: Size + TryFrom<u64>>(
     total: *mut S,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    if free.is_null() || total.is_null() {
-        return Err(Aside::DriverDecides);
-    }
     let process = process::limited()?;
     let device = context::current(process)?.device;
     let limit = device.memory.ok_or(Aside::NotLimited)?;
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         process.memory.pools.refresh(device);
-        // SAFETY: the driver has just written both for its caller.
+        // SAFETY: the driver has just written for its caller what is not NULL.
         unsafe {
-            let real = (wide(total.read()), wide(free.read()));
+            let real = (read(total), read(free));
             let view = View::new(real.0, real.1, limit, device.shown_usage());
             write(total, view.total);
             write(free, view.free);
@@ -65,21 +62,29 @@ pub(crate) fn total<S: Size + TryFrom<u64>>(
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.
-        unsafe { write(bytes, wide(bytes.read()).min(limit)) };
+        unsafe { write(bytes, read(bytes).min(limit)) };
     }
     Ok(answer)
 }
 
-fn wide(size: impl Size) -> u64 {
-    size.try_into().unwrap_or(u64::MAX)
+/// # Safety
+/// `place` is NULL or may be read.
+unsafe fn read<S: Size>(place: *mut S) -> u64 {
+    if place.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { place.read() }.try_into().unwrap_or(u64::MAX)
 }
 
 /// Writes a size that is never larger than the one the driver wrote, and so fits.
 ///
 /// # Safety
-/// `place` may be written.
+/// `place` is NULL or may be written.
 unsafe fn write<S: TryFrom<u64>>(place: *mut S, size: u64) {
-    if let Ok(size) = S::try_from(size) {
+    if let Ok(size) = S::try_from(size)
+        && !place.is_null()
+    {
         // SAFETY: the caller's promise.
         unsafe { place.write(size) };
     }
