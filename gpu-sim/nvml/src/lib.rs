@@ -19,3 +19,6 @@ mod stubs;
 mod system;
 mod text;
 mod utilization;
+
+#[cfg(test)]
+mod tests;

@@ -311,11 +311,8 @@ mod tests {
         arena.decommit(at, BLOCK);
         arena.commit(at, BLOCK).unwrap();
         // SAFETY: as above.
-        assert_eq!(
-            unsafe { word.read_volatile() },
-            0,
-            "the bytes were given back"
-        );
+        let byte = unsafe { word.read_volatile() };
+        assert_eq!(byte, 0, "the bytes were given back");
         arena.decommit(at, BLOCK);
         arena.unreserve(at, BLOCK);
         assert_eq!(

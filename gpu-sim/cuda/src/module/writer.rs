@@ -286,12 +286,9 @@ mod tests {
         };
         assert_eq!(variables(&image), variables(&again));
         assert_eq!(again.globals[2].init, 1.0_f32.to_le_bytes());
-        // The file tells its own length.
-        // SAFETY: a whole ELF file lies there.
-        assert_eq!(
-            unsafe { bytes_at(file.as_ptr()) }.unwrap().len(),
-            file.len()
-        );
+        // SAFETY: a whole ELF file lies there, and tells its own length.
+        let found = unsafe { bytes_at(file.as_ptr()) }.unwrap();
+        assert_eq!(found.len(), file.len());
     }
 
     #[test]

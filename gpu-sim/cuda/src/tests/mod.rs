@@ -2,11 +2,18 @@
 //! devices, of 1 GiB and of 512 MiB. One test runs at a time, each with a fresh context.
 
 mod arrays;
+mod captures;
+mod contexts;
+mod copies;
 mod devices;
+mod graphs;
+mod launches;
 mod memory;
 mod modules;
 mod pools;
+mod streams;
 mod vmm;
+mod work;
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -67,6 +74,13 @@ impl Gpu {
         let usage = crate::state::member().unwrap().usage(device);
         let context = crate::state::simulation().unwrap().context_bytes();
         (usage.used.saturating_sub(context), usage.requested)
+    }
+}
+
+impl Gpu {
+    /// What this process holds of a device, contexts included.
+    fn usage_with_contexts(&self, device: usize) -> u64 {
+        crate::state::member().unwrap().usage(device).used
     }
 }
 
