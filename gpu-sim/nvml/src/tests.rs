@@ -75,10 +75,8 @@ fn path() -> String {
 fn gpu(index: u32) -> nvmlDevice_t {
     let mut device = NOBODY;
     // SAFETY: the place for the answer is ours.
-    assert_eq!(
-        unsafe { nvmlDeviceGetHandleByIndex_v2(index, &raw mut device) },
-        SUCCESS
-    );
+    let found = unsafe { nvmlDeviceGetHandleByIndex_v2(index, &raw mut device) };
+    assert_eq!(found, SUCCESS);
     device
 }
 
@@ -97,10 +95,8 @@ fn memory(device: nvmlDevice_t) -> nvmlMemory_t {
         used: 0,
     };
     // SAFETY: as above.
-    assert_eq!(
-        unsafe { nvmlDeviceGetMemoryInfo(device, &raw mut memory) },
-        SUCCESS
-    );
+    let answer = unsafe { nvmlDeviceGetMemoryInfo(device, &raw mut memory) };
+    assert_eq!(answer, SUCCESS);
     memory
 }
 
@@ -327,8 +323,6 @@ fn what_shall_go_wrong_does() {
     }
     let _session = Session::prepare("nvml-no-driver");
     // SAFETY: no arguments.
-    assert_eq!(
-        unsafe { nvmlInit_v2() },
-        nvmlReturn_t::NVML_ERROR_DRIVER_NOT_LOADED
-    );
+    let answer = unsafe { nvmlInit_v2() };
+    assert_eq!(answer, nvmlReturn_t::NVML_ERROR_DRIVER_NOT_LOADED);
 }
