@@ -228,6 +228,25 @@ fn a_kernel_that_never_ends_delays_others_by_a_bounded_time() {
     }
 }
 
+/// What it lasted before was known; that it lasts until a later launch this time must not make that one wait
+/// for as long.
+#[test]
+fn a_long_kernel_that_now_waits_for_a_later_launch_is_not_waited_for() {
+    let (model, process) = (Model::new(), Process::new(2));
+    for _ in 0..3 {
+        process.launch(&model, 0x5000, 1, 500 * MS);
+        model.synchronise(0x5000);
+        process.engine.resume(&model, &process.thread);
+        model.pass(30_000 * MS);
+    }
+    process.launch(&model, 0x5000, 1, FOREVER);
+    let begin = model.now();
+    process.launch(&model, 0x5100, 2, 20 * US);
+    let took = model.now() - begin;
+    println!("launched {} ms after", took / MS);
+    assert!(took < 200 * MS, "{took}");
+}
+
 #[test]
 fn what_waits_on_every_stream_still_gets_launched() {
     // Eight kernels of one shape, none of which ends before the last is launched.

@@ -57,6 +57,11 @@ impl Flight {
         self.head.store(estimate, Relaxed);
     }
 
+    /// The estimate of all of it.
+    pub(super) fn work(&self) -> i64 {
+        self.work.load(Relaxed).max(0)
+    }
+
     /// Whether anything is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
@@ -68,7 +73,7 @@ impl Flight {
         if self.is_empty() {
             return 0;
         }
-        let work = self.work.load(Relaxed).max(0);
+        let work = self.work();
         let elapsed = now.saturating_sub(self.since.load(Relaxed));
         let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
         if elapsed > self.head.load(Relaxed) {

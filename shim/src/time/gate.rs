@@ -12,6 +12,8 @@ use super::thread::Thread;
 
 /// The longest wait of one launch, ns, unless the debt that it found asks for more.
 pub(super) const LONGEST_WAIT: u64 = 100_000_000;
+/// How often a waiting launch wakes before its time to settle what has ended.
+const EARLY: u32 = 2;
 /// The shortest sleep of the bound on work in flight, ns; each further one is twice as long.
 const FIRST_NAP: u64 = 200_000;
 
@@ -21,6 +23,37 @@ pub(super) struct Place<'a> {
     pub(super) index: usize,
     pub(super) device: &'a Device,
     pub(super) account: Account,
+}
+
+/// How long one launch waits at most.
+///
+/// While work of this process is in flight, it may be waiting for this very launch, and every moment of waiting
+/// adds to its duration. So its estimate counts for nothing here: the launch waits for the debt that was settled
+/// when it came, or [`LONGEST_WAIT`]. Once nothing is in flight nothing can depend on the launch, and it waits
+/// for all the debt that there is then.
+struct Patience {
+    deadline: u64,
+    flying: bool,
+}
+
+impl Patience {
+    fn begin(place: Place<'_>, wait: u64, now: u64) -> Self {
+        let flight = &place.device.flight;
+        let fills_at = place.account.bucket.rate().unwrap_or(place.account.rate);
+        let settled = wait.saturating_sub(fills_at.time_for(flight.work()));
+        Self {
+            deadline: now.saturating_add(settled.max(LONGEST_WAIT)),
+            flying: !flight.is_empty(),
+        }
+    }
+
+    fn until(&mut self, place: Place<'_>, wait: u64, now: u64) -> u64 {
+        if self.flying && place.device.flight.is_empty() {
+            self.flying = false;
+            self.deadline = self.deadline.max(now.saturating_add(wait));
+        }
+        self.deadline
+    }
 }
 
 impl Engine {
@@ -59,19 +92,22 @@ impl Engine {
         let most = least.max(thread.appetite(account.rate.batch()));
         let begin = gpu.now();
         let mut now = begin;
-        let mut deadline = None;
-        let mut early = 2;
+        let mut patience = None;
+        let mut early = EARLY;
+        let mut forced = false;
         let granted = loop {
-            let wait = match device.admit(account, least, most, deadline.is_some(), now) {
+            let wait = match device.admit(account, least, most, patience.is_some(), now) {
                 Admission::Granted(amount) => break amount,
                 Admission::Wait(wait) => wait,
             };
-            let deadline = *deadline.get_or_insert_with(|| {
+            let patience = patience.get_or_insert_with(|| {
                 self.close_all(gpu, thread, stream);
-                begin.saturating_add(wait.max(LONGEST_WAIT))
+                Patience::begin(place, wait, now)
             });
+            let deadline = patience.until(place, wait, now);
             if now >= deadline {
                 account.bucket.charge(least);
+                forced = true;
                 break least;
             }
             let mut until = now.saturating_add(wait).min(deadline);
@@ -86,10 +122,10 @@ impl Engine {
             self.settle(gpu, place, now);
         };
         thread.grant(granted);
-        let Some(deadline) = deadline else {
+        if patience.is_none() {
             return false;
-        };
-        account.bucket.count_wait(now - begin, now >= deadline);
+        }
+        account.bucket.count_wait(now - begin, forced);
         true
     }
 
