@@ -222,7 +222,7 @@ fn uuid_of(handle: CUdevice) -> Result<[u8; 16], CUresult> {
     if answer != CUresult::CUDA_SUCCESS {
         return Err(answer);
     }
-    Ok(uuid.bytes.map(|byte| byte.cast_unsigned()))
+    Ok(uuid.bytes.map(|byte| u8::from_ne_bytes(byte.to_ne_bytes())))
 }
 
 /// Waits before a new try, longer each time; about 20 ms in all.

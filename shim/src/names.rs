@@ -48,9 +48,10 @@ impl Names {
     pub(crate) unsafe fn find(&self, name: *const c_char) -> Option<&'static Entry> {
         // SAFETY: a terminated string has a first byte, and a second one if the first is not the terminator.
         let ours = unsafe {
-            match name.read().cast_unsigned() {
-                b'c' => name.add(1).read().cast_unsigned() == b'u',
-                b'n' => name.add(1).read().cast_unsigned() == b'v',
+            let bytes = name.cast::<u8>();
+            match bytes.read() {
+                b'c' => bytes.add(1).read() == b'u',
+                b'n' => bytes.add(1).read() == b'v',
                 _ => false,
             }
         };
