@@ -111,7 +111,7 @@ fn drive_locked() {
             continue;
         }
         happened |= engine.settle(now);
-        let ready = engine.poll();
+        let ready = engine.poll(now);
         if ready.is_empty() {
             break;
         }
@@ -132,7 +132,7 @@ fn perform(mut engine: Locked, item: Agenda, at: u64) -> Locked {
     match item.act {
         Act::Effect(key, effect) => {
             engine = run(engine, key, effect);
-            let ready = engine.poll();
+            let ready = engine.poll(at);
             for ready in ready {
                 engine = pump(engine, ready, at);
             }
@@ -193,6 +193,7 @@ fn run(mut engine: Locked, key: StreamKey, effect: Effect) -> Locked {
 
 fn pump(mut engine: Locked, key: StreamKey, at: u64) -> Locked {
     loop {
+        engine.bring(key, at);
         match engine.pump(key, at) {
             Outside::Nothing => return engine,
             Outside::Run(effect) => engine = run(engine, key, effect),
@@ -253,9 +254,7 @@ impl Engine {
                 return None;
             }
             let Some(index) = source else {
-                let item = self.real.pop()?;
-                let at = self.bring_to(&item, earliest);
-                return Some((item, at));
+                return Some((self.real.pop()?, earliest));
             };
             let device = self.device(index);
             let tau = device.acts.peek()?.when;
@@ -267,16 +266,16 @@ impl Engine {
         }
     }
 
-    /// Brings the device that an item of the real axis is about to that item's time.
-    fn bring_to(&mut self, item: &Agenda, when: u64) -> u64 {
-        let (Act::Copied(key, _) | Act::HostDone(key) | Act::Look(key)) = &item.act else {
-            return when;
+    /// Deals the time of a stream's device up to `at`, so that what is enqueued now starts then.
+    /// Nothing that others depend on lies between: the earliest such thing is always taken first.
+    pub(super) fn bring(&mut self, key: StreamKey, at: u64) {
+        let Some(device) = self.stream(key).map(|stream| stream.device) else {
+            return;
         };
-        let Some(device) = self.stream(*key).map(|stream| stream.device) else {
-            return when;
-        };
-        self.device(device).timeline.advance(when, None);
-        when
+        let timeline = &mut self.device(device).timeline;
+        if timeline.computed_at() < at {
+            timeline.advance(at, None);
+        }
     }
 
     /// Deals every device's time up to `now`, and reaches the marks that have been passed.

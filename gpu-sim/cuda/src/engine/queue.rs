@@ -202,8 +202,8 @@ impl Engine {
         }
     }
 
-    /// Looks at the conditions of all polled streams. Returns those that may go on.
-    pub(super) fn poll(&mut self) -> Vec<StreamKey> {
+    /// Looks at the conditions of all polled streams at real time `at`. Returns those that may go on.
+    pub(super) fn poll(&mut self, at: u64) -> Vec<StreamKey> {
         let polled = std::mem::take(&mut self.polled);
         let mut ready = Vec::new();
         for key in polled {
@@ -219,6 +219,7 @@ impl Engine {
                 self.polled.push(key);
                 continue;
             }
+            self.bring(key, at);
             let consumed = self.device(device).timeline.consumed();
             let Some(stream) = self.stream(key) else {
                 continue;

@@ -55,7 +55,7 @@ fn arguments_come_as_addresses_or_in_a_buffer() {
         (&raw mut size).cast(),
         ptr::null_mut(),
     ];
-    let mut run = |params: *mut *mut c_void, extra: *mut *mut c_void| {
+    let run = |params: *mut *mut c_void, extra: *mut *mut c_void| {
         cu!(cuLaunchKernel(
             store,
             1,
