@@ -88,8 +88,7 @@ pub(crate) fn value(device: &Device, attribute: Attribute) -> Option<c_int> {
         Attribute::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID => small(card.minor),
         Attribute::CU_DEVICE_ATTRIBUTE_NUMA_ID => -1,
         // Handle type bits: a file descriptor.
-        Attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES => 0,
-        // Preferred: the driver keeps pages where they are used.
+        Attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES => 1,
         Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE => 0,
         Attribute::CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT => 1,
         Attribute::CU_DEVICE_ATTRIBUTE_GPU_OVERLAP

@@ -273,6 +273,15 @@ fn memory_file(len: usize) -> io::Result<(OwnedFd, (u64, u64))> {
     Ok((file, identity))
 }
 
+/// A descriptor of its own for the same file: neither position nor lifetime is shared.
+pub(crate) fn reopen(file: &impl AsRawFd) -> io::Result<OwnedFd> {
+    std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .map(OwnedFd::from)
+}
+
 /// Device and inode of an open file.
 pub(crate) fn identity(fd: i32) -> io::Result<(u64, u64)> {
     // SAFETY: an all-zero stat is a valid one.

@@ -56,6 +56,10 @@ fn free(address: CUdeviceptr) -> Result<(), CUresult> {
     }
     match found.family {
         Family::Pool(_) => pool::free_now(base),
+        Family::PoolImport => {
+            pool::detach_import(base)?();
+            Ok(())
+        }
         Family::Graph => memory::graph_release(address),
         _ => memory::free(base),
     }

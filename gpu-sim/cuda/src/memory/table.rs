@@ -18,6 +18,8 @@ pub(crate) enum Family {
     Array,
     /// From the pool with this handle.
     Pool(usize),
+    /// An allocation of another process's pool.
+    PoolImport,
     /// A memory node of a graph.
     Graph,
     /// A mapping of `cuMemMap`.

@@ -10,6 +10,7 @@ use cuda_headers::driver::{
 
 use crate::entry::{answer, entry, input, out};
 use crate::memory::{self, Family};
+use crate::pool::share::{self, POSIX};
 use crate::pool::{self, Pool, StreamKey};
 use crate::{device, order};
 
@@ -74,6 +75,10 @@ fn free(address: CUdeviceptr, stream: CUstream, per_thread: bool) -> Result<(), 
             };
             order::when_reached(stream, per_thread, Box::new(release))
         }
+        Family::PoolImport => {
+            let unmap = pool::detach_import(found.base)?;
+            order::when_reached(stream, per_thread, Box::new(unmap))
+        }
         // Other memory too, as the programming guide says: here as well in the stream's order.
         Family::Linear | Family::Managed => {
             order::when_reached(stream, per_thread, Box::new(memory::detach(found.base)?))
@@ -104,16 +109,14 @@ fn create(props: &CUmemPoolProps) -> Result<CUmemoryPool, CUresult> {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     let device = device_of(&props.location)?;
-    if props.handleTypes != CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE {
+    let exportable = props.handleTypes == POSIX;
+    if !exportable && props.handleTypes != CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE {
         return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
     }
     let core = device::core_index(device)?;
-    Ok(pool::handle(pool::POOLS.insert(Pool::new(
-        device,
-        core,
-        false,
-        props.maxSize,
-    ))))
+    let mut pool = Pool::new(device, core, false, props.maxSize);
+    pool.exportable = exportable;
+    Ok(pool::handle(pool::POOLS.insert(pool)))
 }
 
 enum Value {
@@ -133,8 +136,8 @@ fn attribute(pool: &Pool, attr: Attribute) -> Result<Value, CUresult> {
         Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT => Value::Long(state.used),
         Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => Value::Long(state.used_high),
         Attribute::CU_MEMPOOL_ATTR_ALLOCATION_TYPE => Value::Int(1),
-        Attribute::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES
-        | Attribute::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED => Value::Int(0),
+        Attribute::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES => Value::Int(c_int::from(pool.exportable)),
+        Attribute::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED => Value::Int(0),
         Attribute::CU_MEMPOOL_ATTR_LOCATION_ID => Value::Int(pool.device),
         Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => Value::Int(1),
         Attribute::CU_MEMPOOL_ATTR_MAX_POOL_SIZE => Value::Long(state.segments.max as u64),
@@ -228,7 +231,7 @@ entry! {
         free(dptr, hStream, PER_THREAD)
     }
 
-    /// On a device; not to be shared with other processes.
+    /// On a device.
     fn cuMemPoolCreate(pool_out: *mut CUmemoryPool, poolProps: *const CUmemPoolProps),
     null { answer(out(pool_out, pool::handle(NULL_POOL))) } {
         if pool_out.is_null() {
@@ -280,20 +283,50 @@ entry! {
         out(flags, access(&pool, device_of(input(location)?)?))
     }
 
+    /// As a file descriptor, where the pool was created for it.
     fn cuMemPoolExportToShareableHandle(
         handle_out: *mut c_void,
         pool: CUmemoryPool,
         handleType: CUmemAllocationHandleType,
         flags: c_ulonglong,
     ) {
-        let _ = (handle_out, handleType, flags);
-        pool::get(pool)?;
-        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        if handle_out.is_null() || handleType != POSIX || flags != 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        out(handle_out.cast::<c_int>(), share::export(&*pool::get(pool)?)?)
+    }
+
+    /// The descriptor, as documented, is passed in the pointer itself.
+    fn cuMemPoolImportFromShareableHandle(
+        pool_out: *mut CUmemoryPool,
+        handle: *mut c_void,
+        handleType: CUmemAllocationHandleType,
+        flags: c_ulonglong,
+    ) {
+        let file = c_int::try_from(handle.addr());
+        if pool_out.is_null() || handleType != POSIX || flags != 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let file = file.map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        out(pool_out, share::import(file)?)
     }
 
     fn cuMemPoolExportPointer(shareData_out: *mut CUmemPoolPtrExportData, ptr: CUdeviceptr) {
-        let _ = (shareData_out, ptr);
-        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        if shareData_out.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        out(shareData_out, share::export_pointer(ptr)?)
+    }
+
+    fn cuMemPoolImportPointer(
+        ptr_out: *mut CUdeviceptr,
+        pool: CUmemoryPool,
+        shareData: *mut CUmemPoolPtrExportData,
+    ) {
+        if ptr_out.is_null() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        out(ptr_out, share::import_pointer(pool, input(shareData)?)?)
     }
 
     fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice),

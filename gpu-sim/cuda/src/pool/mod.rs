@@ -3,8 +3,10 @@
 
 mod entries;
 mod segments;
+mod share;
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +16,7 @@ use crate::handles::{Kind, Table};
 use crate::memory::{self, Allocation, Family, GRAIN, Owner};
 use crate::{ctx, device, order};
 use segments::Segments;
+pub(crate) use share::detach_import;
 
 /// A stream as far as reuse goes: (context, handle, thread for the per-thread default stream).
 pub(crate) type StreamKey = (u64, usize, u64);
@@ -24,6 +27,10 @@ pub(crate) struct Pool {
     pub(crate) core: usize,
     /// The device's own pool, which cannot be destroyed.
     pub(crate) built_in: bool,
+    /// Other processes may import it.
+    pub(crate) exportable: bool,
+    /// The memory file of the process that it was imported from.
+    imported: Option<OwnedFd>,
     pub(crate) state: Mutex<State>,
 }
 
@@ -62,6 +69,8 @@ impl Pool {
             device,
             core,
             built_in,
+            exportable: false,
+            imported: None,
             state: Mutex::new(State {
                 segments: Segments::new(core, max),
                 pending: Vec::new(),
@@ -178,6 +187,9 @@ pub(crate) fn allocate(
     }
     let len = memory::rounded(size, GRAIN)?;
     let found = get(pool)?;
+    if found.imported.is_some() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
     let mut state = found.lock();
     let start = state.take(len, stream)?;
     state.live.insert(start, len);

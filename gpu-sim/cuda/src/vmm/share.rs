@@ -2,7 +2,6 @@
 //! it is meant. It can be sent through a unix socket like the driver's own.
 
 use std::ffi::c_int;
-use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
@@ -12,7 +11,7 @@ use cuda_headers::driver::{
 };
 
 use crate::device;
-use crate::memory::{self, BLOCK};
+use crate::memory::{self, BLOCK, arena};
 use crate::vmm::physical::{self, Physical, Place, Source};
 
 /// The top bits of a position, which no ordinary file has.
@@ -48,15 +47,6 @@ fn decode(position: i64) -> Option<(u64, usize, usize)> {
     (word >> MARK_SHIFT == MARK && found.1 > 0).then_some(found)
 }
 
-/// A descriptor of its own for the same file: position and lifetime are not shared.
-fn reopen(file: &impl AsRawFd) -> io::Result<OwnedFd> {
-    std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
-        .map(OwnedFd::from)
-}
-
 pub(super) fn export(physical: &Physical, kind: HandleType) -> Result<c_int, CUresult> {
     let wanted = HandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if kind != wanted || physical.prop.requestedHandleTypes.0 & wanted.0 == 0 {
@@ -72,7 +62,7 @@ pub(super) fn export(physical: &Physical, kind: HandleType) -> Result<c_int, CUr
         .device()
         .map_or(HOST, |(_, core)| core as u64);
     let position = encode(core, physical.size, offset).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    let own = reopen(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+    let own = arena::reopen(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     // SAFETY: plain system call on a descriptor that is ours.
     if unsafe { libc::lseek(own.as_raw_fd(), position, libc::SEEK_SET) } != position {
         return Err(CUresult::CUDA_ERROR_OPERATING_SYSTEM);
