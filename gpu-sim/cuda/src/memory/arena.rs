@@ -257,11 +257,20 @@ fn reserve() -> io::Result<(usize, usize)> {
 
 /// A sparse file of twice `len` bytes.
 fn memory_file(len: usize) -> io::Result<(OwnedFd, (u64, u64))> {
+    // The system call itself: glibc has a function for it only since 2.27, and the portable build
+    // is linked against 2.17.
     // SAFETY: a NUL-terminated name and known flags.
-    let fd = unsafe { libc::memfd_create(c"gpu-sim".as_ptr(), libc::MFD_CLOEXEC) };
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_memfd_create,
+            c"gpu-sim".as_ptr(),
+            libc::MFD_CLOEXEC,
+        )
+    };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
+    let fd = i32::try_from(fd).map_err(io::Error::other)?;
     // SAFETY: just opened, owned by nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     let size = i64::try_from(2 * len).map_err(io::Error::other)?;
