@@ -231,6 +231,38 @@ pub(crate) fn map_fixed(start: usize, len: usize, file: i32, offset: Offset) -> 
     }
 }
 
+/// Less than this is zeroed by writing.
+const WORTH_PUNCHING: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+/// Zeroes memory. Large parts of it are given back instead of written, so that a program which
+/// clears a whole device does not commit as much memory of the host.
+///
+/// # Safety
+/// `len` bytes from `start` on are valid for writes.
+pub(crate) unsafe fn zero(start: usize, len: usize) {
+    let (first, end) = (start.next_multiple_of(PAGE), (start + len) / PAGE * PAGE);
+    let target = ptr::with_exposed_provenance_mut::<u8>(start);
+    if len >= WORTH_PUNCHING {
+        // SAFETY: whole pages inside the caller's range, which read as zero afterwards. Memory that
+        // is no shared file refuses, and is written below.
+        let punched = unsafe {
+            let pages = ptr::with_exposed_provenance_mut::<libc::c_void>(first);
+            libc::madvise(pages, end - first, libc::MADV_REMOVE)
+        };
+        if punched == 0 {
+            // SAFETY: what is left of the range at both ends.
+            unsafe {
+                target.write_bytes(0, first - start);
+                target.add(end - start).write_bytes(0, start + len - end);
+            }
+            return;
+        }
+    }
+    // SAFETY: the caller's range.
+    unsafe { target.write_bytes(0, len) };
+}
+
 fn reserve() -> io::Result<(usize, usize)> {
     let mut len = WANTED;
     loop {
@@ -338,6 +370,26 @@ mod tests {
             Some(at),
             "addresses are used again"
         );
+    }
+
+    #[test]
+    fn zeroing_spares_what_lies_around() {
+        let mut arena = Arena::new().unwrap();
+        let at = arena.reserve(2 * BLOCK, 1).unwrap();
+        arena.commit(at, 2 * BLOCK).unwrap();
+        // SAFETY: four committed megabytes lie there.
+        let bytes = unsafe {
+            let start = ptr::with_exposed_provenance_mut::<u8>(at);
+            start.write_bytes(7, 2 * BLOCK);
+            zero(at + 100, BLOCK + 4000);
+            zero(at + 2 * BLOCK - 10, 5);
+            std::slice::from_raw_parts(start, 2 * BLOCK)
+        };
+        let zeroes = |range: std::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 0);
+        let sevens = |range: std::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 7);
+        assert!(sevens(0..100) && zeroes(100..BLOCK + 4100));
+        assert!(sevens(BLOCK + 4100..2 * BLOCK - 10) && zeroes(2 * BLOCK - 10..2 * BLOCK - 5));
+        assert!(sevens(2 * BLOCK - 5..2 * BLOCK));
     }
 
     #[test]

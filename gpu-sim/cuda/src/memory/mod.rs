@@ -14,7 +14,7 @@ use cuda_headers::driver::{CUdevice, CUresult};
 
 use crate::ctx::Context;
 use crate::{array, ipc, pool, state};
-pub(crate) use arena::{Arena, BLOCK, Ranges};
+pub(crate) use arena::{Arena, BLOCK, Ranges, zero};
 pub(crate) use entries::null_address;
 pub(crate) use graph::{graph_commit, graph_forget, graph_in_use, graph_release, graph_reserve};
 use heap::Heap;

@@ -48,6 +48,10 @@ unsafe fn fill_row(start: usize, element: usize, count: usize, value: u32) {
     let uniform = bytes[..element].iter().all(|byte| *byte == bytes[0]);
     // SAFETY: by the caller's promise; unaligned writes are used throughout.
     unsafe {
+        if value == 0 {
+            crate::memory::zero(start, count * element);
+            return;
+        }
         if uniform {
             std::ptr::write_bytes(start as *mut u8, bytes[0], count * element);
             return;

@@ -11,7 +11,9 @@ mod launches;
 mod memory;
 mod modules;
 mod pools;
+mod share;
 mod streams;
+mod stress;
 mod vmm;
 mod work;
 
