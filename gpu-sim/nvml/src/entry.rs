@@ -3,7 +3,7 @@
 
 use cuda_headers::nvml::nvmlReturn_t;
 
-use crate::{faults, session};
+use crate::{faults, session, since};
 
 /// Shorter to read in every signature.
 pub(crate) type Outcome = Result<(), nvmlReturn_t>;
@@ -35,6 +35,7 @@ pub(crate) unsafe fn out<T>(target: *mut T, value: T) -> Outcome {
 /// What comes before every function but the few of [`early!`].
 pub(crate) fn ready(name: &str) -> Outcome {
     session::check()?;
+    since::check(name)?;
     faults::check(name)
 }
 

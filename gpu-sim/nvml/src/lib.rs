@@ -15,6 +15,7 @@ mod mig;
 mod processes;
 mod sensors;
 mod session;
+mod since;
 mod stubs;
 mod system;
 mod text;

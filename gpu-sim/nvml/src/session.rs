@@ -7,7 +7,7 @@ use cuda_headers::nvml::nvmlReturn_t;
 use gpu_sim_core::Simulation;
 
 use crate::entry::{INVALID, Outcome, early};
-use crate::faults;
+use crate::{faults, since};
 
 /// How often `nvmlInit` was called more than `nvmlShutdown`, and by which process.
 static COUNT: Mutex<(u32, u32)> = Mutex::new((0, 0));
@@ -25,6 +25,7 @@ fn start() -> Outcome {
     let mut count = COUNT.lock().unwrap_or_else(PoisonError::into_inner);
     if *count == (0, count.1) {
         faults::set(&config.faults);
+        since::set(config.driver);
     }
     faults::at_init()?;
     let null = std::env::var("GPU_SIM_MODE").is_ok_and(|mode| mode == "null");

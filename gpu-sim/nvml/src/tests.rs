@@ -88,7 +88,7 @@ fn instance(index: u32) -> nvmlDevice_t {
     device
 }
 
-fn memory(device: nvmlDevice_t) -> nvmlMemory_t {
+fn first(device: nvmlDevice_t) -> nvmlMemory_t {
     let mut memory = nvmlMemory_t {
         total: 0,
         free: 0,
@@ -179,16 +179,16 @@ fn memory_adds_up() {
     let member = member();
     member.charge(0, 64 * MIB, 0).unwrap();
     member.charge(2, 32 * MIB, 0).unwrap();
-    let whole = memory(gpu(0));
+    let whole = first(gpu(0));
     assert_eq!(
         (whole.used, whole.free + whole.used),
         (64 * MIB, 1024 * MIB)
     );
     assert_eq!(
-        (memory(gpu(1)).used, memory(instance(0)).used),
+        (first(gpu(1)).used, first(instance(0)).used),
         (32 * MIB, 32 * MIB)
     );
-    assert_eq!(memory(instance(1)).used, 0);
+    assert_eq!(first(instance(1)).used, 0);
 
     let mut second = nvmlMemory_v2_t {
         version: 0,
@@ -325,4 +325,27 @@ fn what_shall_go_wrong_does() {
     // SAFETY: no arguments.
     let answer = unsafe { nvmlInit_v2() };
     assert_eq!(answer, nvmlReturn_t::NVML_ERROR_DRIVER_NOT_LOADED);
+}
+
+#[test]
+fn an_old_driver_lacks_what_came_later() {
+    let session = Session::prepare("");
+    // SAFETY: one test runs at a time, and no other thread reads the environment.
+    unsafe { std::env::set_var("GPU_SIM_DRIVER", "11.4") };
+    // SAFETY: no arguments.
+    assert_eq!(unsafe { nvmlInit_v2() }, SUCCESS);
+    // SAFETY: as for setting it.
+    unsafe { std::env::remove_var("GPU_SIM_DRIVER") };
+    let mut memory = nvmlMemory_v2_t {
+        version: version::<nvmlMemory_v2_t>(2),
+        total: 0,
+        reserved: 0,
+        free: 0,
+        used: 0,
+    };
+    // SAFETY: a place of ours.
+    let second = unsafe { nvmlDeviceGetMemoryInfo_v2(gpu(0), &raw mut memory) };
+    assert_eq!(second, nvmlReturn_t::NVML_ERROR_FUNCTION_NOT_FOUND);
+    assert_eq!(first(gpu(0)).total, 1024 * MIB, "the first form is there");
+    drop(session);
 }
