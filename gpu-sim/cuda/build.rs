@@ -16,6 +16,8 @@ fn main() -> io::Result<()> {
     // library exports the same names.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
+    // Its threads run until the process ends, whoever closes the library.
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
     let mut implemented = BTreeSet::new();
     for file in sources(Path::new("src"))? {

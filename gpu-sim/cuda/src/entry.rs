@@ -25,6 +25,12 @@ const UNKNOWN: u8 = 0;
 const SIMULATED: u8 = 1;
 const NULL: u8 = 2;
 
+/// Whether calls are answered at once, if that has been found out already.
+#[inline(always)]
+pub(crate) fn known_null_mode() -> bool {
+    MODE.load(Ordering::Relaxed) == NULL
+}
+
 /// Whether calls are answered at once (`GPU_SIM_MODE=null`).
 #[inline(always)]
 pub(crate) fn null_mode() -> bool {
@@ -145,16 +151,29 @@ macro_rules! entry_one {
         pub unsafe extern "C" fn $name($($arg: $type),*) -> cuda_headers::driver::CUresult {
             /// Whether NULL means the per-thread default stream.
             const PER_THREAD: bool = $per_thread;
-            if $crate::entry::null_mode() {
+
+            // Apart, so that in null mode nothing is set up that only this needs.
+            #[inline(never)]
+            unsafe extern "C" fn simulated($($arg: $type),*) -> cuda_headers::driver::CUresult {
+                if $crate::entry::null_mode() {
+                    // The first call of the process.
+                    // SAFETY: as this function's caller promises.
+                    return unsafe { $name($($arg),*) };
+                }
+                $crate::symbols::count($crate::symbols::id::$name);
+                let ready: Result<(), cuda_headers::driver::CUresult> = $check;
+                // SAFETY: the caller keeps to the driver API's documentation.
+                $crate::entry::answer(ready.and_then(|()| unsafe { $body }))
+            }
+
+            if $crate::entry::known_null_mode() {
                 $crate::symbols::count_null($crate::symbols::id::$name);
                 // SAFETY: the caller keeps to the driver API's documentation.
                 $( return unsafe { $null }; )?
                 return cuda_headers::driver::CUresult::CUDA_SUCCESS;
             }
-            $crate::symbols::count($crate::symbols::id::$name);
-            let ready: Result<(), cuda_headers::driver::CUresult> = $check;
-            // SAFETY: the caller keeps to the driver API's documentation.
-            $crate::entry::answer(ready.and_then(|()| unsafe { $body }))
+            // SAFETY: as this function's own caller promises.
+            unsafe { simulated($($arg),*) }
         }
         const _: cuda_headers::fns::$name = $name;
     };
