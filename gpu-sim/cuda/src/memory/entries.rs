@@ -76,7 +76,10 @@ fn info() -> Result<(usize, usize), CUresult> {
 /// In null mode addresses are only numbers, each used once.
 pub(crate) fn null_address(size: usize) -> CUdeviceptr {
     static NEXT: AtomicU64 = AtomicU64::new(0x7e00_0000_0000);
-    let step = size.next_multiple_of(GRAIN).max(GRAIN) as u64;
+    let step = size
+        .checked_next_multiple_of(GRAIN)
+        .unwrap_or(GRAIN)
+        .max(GRAIN) as u64;
     NEXT.fetch_add(step, Ordering::Relaxed)
 }
 
@@ -111,9 +114,9 @@ entry! {
         Height: usize,
         ElementSizeBytes: c_uint,
     ), null {
-        let pitch = WidthInBytes.next_multiple_of(PITCH);
+        let pitch = WidthInBytes.checked_next_multiple_of(PITCH).unwrap_or(PITCH);
         out_optional(pPitch, pitch);
-        answer(out(dptr, null_address(pitch * Height)))
+        answer(out(dptr, null_address(pitch.saturating_mul(Height))))
     } {
         if dptr.is_null() || pPitch.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);

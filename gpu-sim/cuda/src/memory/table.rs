@@ -128,7 +128,7 @@ impl Table {
     /// Whether anything begins or ends inside a range.
     pub(crate) fn overlaps(&self, start: usize, len: usize) -> bool {
         self.by_base
-            .range(..start + len)
+            .range(..start.saturating_add(len))
             .next_back()
             .is_some_and(|(base, found)| base + found.size > start)
     }

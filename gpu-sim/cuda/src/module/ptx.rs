@@ -371,7 +371,9 @@ impl<'a> Reader<'a> {
         let mut init = Vec::new();
         if self.accept("=") {
             init = self.initialiser(element)?;
-            size = size.max(init.len());
+            if size == 0 {
+                size = init.len();
+            }
         }
         init.truncate(size.min(MAX_INIT));
         let constant = space == ".const";
@@ -426,7 +428,7 @@ impl<'a> Reader<'a> {
                 "" => return Err(self.invalid("an initialiser that does not end")),
                 "{" => depth += 1,
                 "}" => depth = depth.saturating_sub(1),
-                "," | "-" => {}
+                "," | "-" | "(" | ")" | "generic" => {}
                 text => {
                     let negative = self.before_is("-");
                     let value = literal(text).unwrap_or(0);
@@ -536,7 +538,7 @@ mod tests {
         let image = with(
             ".visible .global .align 8 .u64 g[10];\n.const .u32 c = 7;\n\
              .global .f32 f = 0f3F800000;\n.global .b8 t[3] = {1, 2, 0x3};\n.global .s32 n = -1;\n\
-             .extern .global .u32 away;\n.visible .global .attribute(.managed) .align 4 .u32 m;",
+             .extern .global .u32 away;\n.global .u64 to = generic(g);\n.global .b8 open[] = {1, 2};\n.visible .global .attribute(.managed) .align 4 .u32 m;",
         )
         .unwrap();
         let found: Vec<(&str, usize, &[u8])> = image
@@ -552,10 +554,12 @@ mod tests {
                 ("f", 4, &[0, 0, 0x80, 0x3f]),
                 ("t", 3, &[1, 2, 3]),
                 ("n", 4, &[0xff; 4]),
+                ("to", 8, &[0; 8]),
+                ("open", 2, &[1, 2]),
                 ("m", 4, &[]),
             ]
         );
-        assert!(image.globals[5].managed && image.globals[1].constant);
+        assert!(image.globals[7].managed && image.globals[1].constant);
     }
 
     #[test]

@@ -308,4 +308,34 @@ mod tests {
         let old = cubin(&image, 75);
         assert!(parse(&old, TARGET).is_err(), "another architecture");
     }
+
+    #[test]
+    fn damaged_files_are_read_without_harm() {
+        let image = parse(include_bytes!("../../../kernels.ptx"), TARGET).unwrap();
+        let file = cubin(&image, 90);
+        let mut random = 1_u64;
+        let mut next = |limit: usize| {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            usize::try_from(random >> 33).unwrap() % limit
+        };
+        for _ in 0..1500 {
+            let mut damaged = file.clone();
+            for _ in 0..=next(4) {
+                let at = next(damaged.len());
+                damaged[at] = u8::try_from(next(256)).unwrap();
+            }
+            // Whatever it says, it says it without a panic.
+            let _ = parse(&damaged, TARGET);
+        }
+        let text = include_bytes!("../../../kernels.ptx");
+        for _ in 0..700 {
+            let mut damaged = text.to_vec();
+            let at = next(damaged.len());
+            damaged[at] = b"{}()[];,. x0"[next(12)];
+            damaged.truncate(damaged.len() - next(500));
+            let _ = parse(&damaged, TARGET);
+        }
+    }
 }

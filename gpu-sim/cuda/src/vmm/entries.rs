@@ -28,7 +28,7 @@ entry! {
         alignment: usize,
         addr: CUdeviceptr,
         flags: c_ulonglong,
-    ), null { answer(out(ptr, memory::null_address(size.next_multiple_of(BLOCK)))) } {
+    ), null { answer(out(ptr, memory::null_address(size))) } {
         none(flags)?;
         if ptr.is_null() {
             return Err(INVALID);
