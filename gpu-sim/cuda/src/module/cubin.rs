@@ -27,6 +27,8 @@ const EIFMT_SVAL: u8 = 4;
 const RESERVED_SHARED: u64 = 1024;
 /// A kernel without a declared bound may have what every device allows.
 const MAX_THREADS: u32 = 1024;
+/// No variable needs more.
+const MAX_ALIGN: usize = 4096;
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(
@@ -349,7 +351,7 @@ fn variable(symbol: &Symbol<'_>, section: &Section<'_>) -> Option<Global> {
     Some(Global {
         name: symbol.name.to_owned(),
         size: symbol.size,
-        align: section.align,
+        align: section.align.min(MAX_ALIGN),
         init: init.map(<[u8]>::to_vec).unwrap_or_default(),
         managed: false,
         constant,

@@ -23,7 +23,7 @@ const KNOWN_FLAGS: c_uint = 1;
 /// Blocks of `threads` with `dynamic` bytes of shared memory that one multiprocessor holds.
 fn blocks(loaded: &Loaded, threads: u32, dynamic: u32) -> u32 {
     let warps = threads.div_ceil(WARP);
-    let per_warp = (loaded.function.registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT);
+    let per_warp = (loaded.function.registers.clamp(1, 255) * WARP).next_multiple_of(REGISTER_UNIT);
     let shared = loaded.function.static_shared.saturating_add(dynamic);
     let shared = shared.saturating_add(RESERVED_SHARED);
     if threads > loaded.function.max_threads || dynamic > loaded.settings().max_dynamic_shared {

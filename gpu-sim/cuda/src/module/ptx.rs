@@ -8,6 +8,8 @@ use crate::module::lexer::{Token, tokens};
 /// The line that makes the simulator carry out the kernels of `kernels.ptx`.
 const BUILTINS_MARK: &str = "// gpu-sim builtins";
 const MAX_THREADS: u32 = 1024;
+/// More alignment than anything has.
+const MAX_ALIGN: usize = 1 << 20;
 /// Most variables are small; larger initialisers than this are taken as zero.
 const MAX_INIT: usize = 1 << 20;
 
@@ -246,7 +248,9 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let Declared { size, align, .. } = self.declaration(".param")?;
-            let offset = end.next_multiple_of(align.max(1));
+            let offset = end
+                .checked_next_multiple_of(align)
+                .ok_or_else(|| self.invalid("parameters too large"))?;
             params.push(Param { offset, size });
             end = offset.saturating_add(size);
         }
@@ -259,7 +263,13 @@ impl<'a> Reader<'a> {
         loop {
             let text = self.word(what)?;
             match text {
-                ".align" => align = Some(self.number(".align")?),
+                ".align" => {
+                    let asked = self.number(".align")?;
+                    if !(1..=MAX_ALIGN).contains(&asked) {
+                        return Err(self.invalid(&format!(".align {asked}: out of range")));
+                    }
+                    align = Some(asked);
+                }
                 ".v2" => vector = 2,
                 ".v4" => vector = 4,
                 // The alignment that follows is of what the pointer points to.
@@ -317,9 +327,7 @@ impl<'a> Reader<'a> {
                     } else {
                         &mut function.local
                     };
-                    let at = usize::try_from(*total)
-                        .unwrap_or(usize::MAX)
-                        .next_multiple_of(align);
+                    let at = usize::try_from(*total).unwrap_or(0).next_multiple_of(align);
                     *total = u32::try_from(at.saturating_add(size)).unwrap_or(u32::MAX);
                 }
                 _ => {}
