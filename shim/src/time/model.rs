@@ -1,5 +1,10 @@
 //! The engine on a GPU in virtual time: closed loops of hours in seconds, the same on every machine.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "times of a few hours in floats of milliseconds, as the driver tells them"
+)]
+
 use core::cell::{Cell, RefCell};
 
 use cuda_headers::driver::CUresult;
@@ -157,7 +162,7 @@ impl Gpu for Model {
         let now = self.clock.get();
         assert!(from <= now && to <= now, "asked before it was passed");
         // Half a microsecond of resolution, told in a float of milliseconds.
-        let half_us = (to as i64 - from as i64) / 500;
+        let half_us = (to.cast_signed() - from.cast_signed()) / 500;
         let told = half_us as f32 / 2000.0;
         Some((f64::from(told) * 1e6) as i64)
     }

@@ -130,7 +130,7 @@ mod tests {
                 fresh += i64::from(!*cell);
                 *cell = true;
             }
-            let (begin, end) = (begin as i64 * MS, (begin + length) as i64 * MS);
+            let [begin, end] = [begin, begin + length].map(|at| i64::try_from(at).unwrap() * MS);
             assert_eq!(union.add(begin, end), fresh * MS);
         }
     }
