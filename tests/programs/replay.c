@@ -2,13 +2,15 @@
 //
 //   replay LIBRARY QUERIES
 //
-// LIBRARY is opened as clients do ("libcuda.so.1", "libcuda.so", or a path). QUERIES has lines
+// LIBRARY is opened as clients do ("libcuda.so.1", "libcuda.so", or a path); names of NVML's are looked
+// up in libnvidia-ml.so.1, where there is one. QUERIES has lines
 // "proc NAME VERSION FLAGS" and "dlsym NAME", fields parted by tabs. An answer is printed with the
 // exported name of the function that it points to, never its address, so that two runs compare
 // line by line. The last field says which library the function lies in: the driver or another.
 // link: -ldl
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,13 @@ typedef int proc_address_v1(const char *, void **, int, unsigned long long);
 typedef int proc_address_v2(const char *, void **, int, unsigned long long, int *);
 
 static char untouched; // Its address marks an out-pointer that nobody wrote.
-static void *driver_base;
+static struct link_map *driver_map, *nvml_map;
+
+// Whether an address lies in one of the two libraries.
+static int at_home(const Dl_info *info) {
+    return (driver_map && info->dli_fbase == (void *)driver_map->l_addr) ||
+           (nvml_map && info->dli_fbase == (void *)nvml_map->l_addr);
+}
 
 static void describe(void *pointer) {
     Dl_info info;
@@ -30,7 +38,7 @@ static void describe(void *pointer) {
     } else {
         int exact = info.dli_sname && info.dli_saddr == pointer;
         printf("%s\t%s", exact ? info.dli_sname : "inner",
-               info.dli_fbase == driver_base ? "driver" : "other");
+               at_home(&info) ? "driver" : "other");
     }
     printf("\n");
 }
@@ -42,10 +50,9 @@ int main(int argc, char **argv) {
         printf("cannot open: %s\n", dlerror());
         return 1;
     }
-    // Where the driver lies: taken by dlvsym-free means, from a name that nobody hooks.
-    Dl_info info;
-    void *mark = dlsym(driver, "cuGetExportTable");
-    if (mark && dladdr(mark, &info)) driver_base = info.dli_fbase;
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    dlinfo(driver, RTLD_DI_LINKMAP, &driver_map);
+    if (nvml) dlinfo(nvml, RTLD_DI_LINKMAP, &nvml_map);
 
     proc_address_v1 *v1 = (proc_address_v1 *)dlsym(driver, "cuGetProcAddress");
     proc_address_v2 *v2 = (proc_address_v2 *)dlsym(driver, "cuGetProcAddress_v2");
@@ -63,7 +70,7 @@ int main(int argc, char **argv) {
         if (!kind || !name) return 2;
         if (!strcmp(kind, "dlsym")) {
             dlerror();
-            void *found = dlsym(driver, name);
+            void *found = dlsym(nvml && !strncmp(name, "nvml", 4) ? nvml : driver, name);
             char *error = dlerror();
             printf("dlsym\t%s\t%s\t", name, error ? error : "ok");
             describe(found);

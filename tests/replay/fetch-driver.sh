@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Puts NVIDIA's own libcuda.so.1 of two driver branches, from Debian's non-free component, into
-# DIR/535 and DIR/550. No GPU is needed to look functions up in it. Nothing is installed: the
-# packages are fetched with a private list of sources and unpacked.
+# Puts NVIDIA's own libcuda.so.1 and libnvidia-ml.so.1 of two driver branches, from Debian's non-free
+# component, into DIR/535 and DIR/550. No GPU is needed to look functions up in them. Nothing is
+# installed: the packages are fetched with a private list of sources and unpacked.
 #
 #   fetch-driver.sh DIR
 #
@@ -17,7 +17,9 @@ branches="535:bookworm 550:trixie"
 
 complete=yes
 for pair in $branches; do
-    [ -e "$dir/${pair%%:*}/libcuda.so.1" ] || complete=no
+    for name in libcuda libnvidia-ml; do
+        [ -e "$dir/${pair%%:*}/$name.so.1" ] || complete=no
+    done
 done
 [ $complete = no ] || exit 0
 
@@ -48,16 +50,18 @@ apt update >&2 || unavailable "the package lists cannot be fetched"
 for pair in $branches; do
     branch=${pair%%:*}
     mkdir -p "$work/$branch" "$dir/$branch"
-    (cd "$work/$branch" && apt download "libcuda1/${pair#*:}" >&2) ||
-        unavailable "libcuda1 of ${pair#*:} cannot be fetched"
-    dpkg-deb -x "$work/$branch"/libcuda1_*.deb "$work/$branch/root"
-    library=$(find "$work/$branch/root" -name 'libcuda.so.*.*' -type f | head -n 1)
-    case "$library" in
-    *libcuda.so.$branch.*) ;;
-    *) unavailable "libcuda1 of ${pair#*:} carries ${library##*/}, not branch $branch" ;;
-    esac
-    cp "$library" "$dir/$branch/"
-    ln -sf "${library##*/}" "$dir/$branch/libcuda.so"
-    ln -sf "${library##*/}" "$dir/$branch/libcuda.so.1"
-    echo "fetch-driver: ${library##*/}" >&2
+    (cd "$work/$branch" && apt download "libcuda1/${pair#*:}" "libnvidia-ml1/${pair#*:}" >&2) ||
+        unavailable "the driver libraries of ${pair#*:} cannot be fetched"
+    for name in libcuda libnvidia-ml; do
+        dpkg-deb -x "$work/$branch/$name"1_*.deb "$work/$branch/root"
+        library=$(find "$work/$branch/root" -name "$name.so.*.*" -type f | head -n 1)
+        case "$library" in
+        *$name.so.$branch.*) ;;
+        *) unavailable "$name of ${pair#*:} is '${library##*/}', not of branch $branch" ;;
+        esac
+        cp "$library" "$dir/$branch/"
+        ln -sf "${library##*/}" "$dir/$branch/$name.so"
+        ln -sf "${library##*/}" "$dir/$branch/$name.so.1"
+        echo "fetch-driver: ${library##*/}" >&2
+    done
 done
