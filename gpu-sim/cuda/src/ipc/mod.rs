@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use cuda_headers::driver::{CUdeviceptr, CUipcMemHandle, CUresult};
 
 use crate::entry::{entry, input, out};
-use crate::memory::{self, Allocation, BLOCK, Family, Owner, arena};
+use crate::memory::{self, Allocation, BLOCK, Family, Owner, file};
 use crate::{device, order, state};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gpusimIP");
@@ -92,7 +92,7 @@ fn export(address: CUdeviceptr) -> Result<CUipcMemHandle, CUresult> {
         .filter(|found| found.family == Family::Linear);
     let found = found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let file = memory.arena.file().as_raw_fd();
-    let (_, inode) = arena::identity(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+    let (_, inode) = file::identity(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     let handle = Handle {
         pid: std::process::id(),
         file,
@@ -141,7 +141,7 @@ fn map(handle: Handle, owner: Owner) -> Result<CUdeviceptr, CUresult> {
         .write(true)
         .open(path)
         .map_err(|_| invalid)?;
-    let same = arena::identity(file.as_raw_fd()).is_ok_and(|(_, inode)| inode == handle.inode);
+    let same = file::identity(file.as_raw_fd()).is_ok_and(|(_, inode)| inode == handle.inode);
     if !same {
         return Err(invalid);
     }
@@ -154,7 +154,7 @@ fn map(handle: Handle, owner: Owner) -> Result<CUdeviceptr, CUresult> {
         .arena
         .reserve(len, BLOCK)
         .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-    if arena::map_fixed(start, len, file.as_raw_fd(), offset - inside).is_err() {
+    if file::map_fixed(start, len, file.as_raw_fd(), offset - inside).is_err() {
         memory.arena.unreserve(start, len);
         return Err(CUresult::CUDA_ERROR_MAP_FAILED);
     }

@@ -6,82 +6,18 @@
 //! The one place that maps and unmaps device memory. Only addresses inside the range reserved
 //! here are ever replaced by `MAP_FIXED`.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
+
+use crate::memory::file::{Offset, identity, map_fixed, memory_file};
+use crate::memory::ranges::Ranges;
 
 /// What the driver allocates in.
 pub(crate) const BLOCK: usize = 2 << 20;
 /// Address space to start with; halved until the process may have it.
 const WANTED: usize = 1 << 40;
 const SMALLEST: usize = 1 << 33;
-
-/// Free parts of a range, by their start.
-#[derive(Debug, Default)]
-pub(crate) struct Ranges {
-    free: BTreeMap<usize, usize>,
-}
-
-impl Ranges {
-    /// One free range.
-    pub(crate) fn new(start: usize, len: usize) -> Self {
-        Self {
-            free: BTreeMap::from([(start, len)]),
-        }
-    }
-
-    /// The lowest free place for `len` bytes at a multiple of `align`.
-    pub(crate) fn take(&mut self, len: usize, align: usize) -> Option<usize> {
-        let fits = |(start, free): (&usize, &usize)| {
-            let at = start.checked_next_multiple_of(align)?;
-            (at.checked_add(len)? <= start.checked_add(*free)?).then_some((*start, *free, at))
-        };
-        let (start, free, at) = self.free.iter().find_map(fits)?;
-        self.free.remove(&start);
-        if at > start {
-            self.free.insert(start, at - start);
-        }
-        let end = start + free;
-        if at + len < end {
-            self.free.insert(at + len, end - at - len);
-        }
-        Some(at)
-    }
-
-    /// Takes exactly this range, if all of it is free.
-    pub(crate) fn take_at(&mut self, at: usize, len: usize) -> bool {
-        let Some((&start, &free)) = self.free.range(..=at).next_back() else {
-            return false;
-        };
-        let end = start + free;
-        if at + len > end {
-            return false;
-        }
-        self.free.remove(&start);
-        if at > start {
-            self.free.insert(start, at - start);
-        }
-        if at + len < end {
-            self.free.insert(at + len, end - at - len);
-        }
-        true
-    }
-
-    /// Returns what [`Ranges::take`] gave; neighbours grow together.
-    pub(crate) fn put(&mut self, mut start: usize, mut len: usize) {
-        if let Some((&before, &size)) = self.free.range(..start).next_back()
-            && before + size == start
-        {
-            self.free.remove(&before);
-            (start, len) = (before, len + size);
-        }
-        if let Some(size) = self.free.remove(&(start + len)) {
-            len += size;
-        }
-        self.free.insert(start, len);
-    }
-}
 
 /// Reserved addresses and the file behind them.
 #[derive(Debug)]
@@ -95,9 +31,6 @@ pub(crate) struct Arena {
     /// The file beyond the part that belongs to the addresses: physical memory without one.
     physical: Ranges,
 }
-
-/// A piece of memory that has no address of its own (VMM).
-pub(crate) type Offset = usize;
 
 impl Arena {
     pub(crate) fn new() -> io::Result<Self> {
@@ -209,60 +142,6 @@ impl Arena {
     }
 }
 
-/// Maps `len` bytes of a memory file at `start`.
-pub(crate) fn map_fixed(start: usize, len: usize, file: i32, offset: Offset) -> io::Result<()> {
-    let offset = i64::try_from(offset).map_err(io::Error::other)?;
-    // SAFETY: the range is reserved by this library (the callers' contract), so no mapping of
-    // anybody else is replaced.
-    let mapped = unsafe {
-        libc::mmap(
-            start as *mut libc::c_void,
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED,
-            file,
-            offset,
-        )
-    };
-    if mapped == libc::MAP_FAILED {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-/// Less than this is zeroed by writing.
-const WORTH_PUNCHING: usize = 1 << 20;
-const PAGE: usize = 4096;
-
-/// Zeroes memory. Large parts of it are given back instead of written, so that a program which
-/// clears a whole device does not commit as much memory of the host.
-///
-/// # Safety
-/// `len` bytes from `start` on are valid for writes.
-pub(crate) unsafe fn zero(start: usize, len: usize) {
-    let (first, end) = (start.next_multiple_of(PAGE), (start + len) / PAGE * PAGE);
-    let target = ptr::with_exposed_provenance_mut::<u8>(start);
-    if len >= WORTH_PUNCHING {
-        // SAFETY: whole pages inside the caller's range, which read as zero afterwards. Memory that
-        // is no shared file refuses, and is written below.
-        let punched = unsafe {
-            let pages = ptr::with_exposed_provenance_mut::<libc::c_void>(first);
-            libc::madvise(pages, end - first, libc::MADV_REMOVE)
-        };
-        if punched == 0 {
-            // SAFETY: what is left of the range at both ends.
-            unsafe {
-                target.write_bytes(0, first - start);
-                target.add(end - start).write_bytes(0, start + len - end);
-            }
-            return;
-        }
-    }
-    // SAFETY: the caller's range.
-    unsafe { target.write_bytes(0, len) };
-}
-
 fn reserve() -> io::Result<(usize, usize)> {
     let mut len = WANTED;
     loop {
@@ -287,68 +166,9 @@ fn reserve() -> io::Result<(usize, usize)> {
     }
 }
 
-/// A sparse file of twice `len` bytes.
-fn memory_file(len: usize) -> io::Result<(OwnedFd, (u64, u64))> {
-    // The system call itself: glibc has a function for it only since 2.27, and the portable build
-    // is linked against 2.17.
-    // SAFETY: a NUL-terminated name and known flags.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_memfd_create,
-            c"gpu-sim".as_ptr(),
-            libc::MFD_CLOEXEC,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let fd = i32::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: just opened, owned by nobody else.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    let size = i64::try_from(2 * len).map_err(io::Error::other)?;
-    // SAFETY: plain system call on our descriptor.
-    if unsafe { libc::ftruncate(fd, size) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let identity = identity(fd)?;
-    Ok((file, identity))
-}
-
-/// A descriptor of its own for the same file: neither position nor lifetime is shared.
-pub(crate) fn reopen(file: &impl AsRawFd) -> io::Result<OwnedFd> {
-    std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
-        .map(OwnedFd::from)
-}
-
-/// Device and inode of an open file.
-pub(crate) fn identity(fd: i32) -> io::Result<(u64, u64)> {
-    // SAFETY: an all-zero stat is a valid one.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: writes the struct that it is given.
-    if unsafe { libc::fstat(fd, &raw mut stat) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok((stat.st_dev, stat.st_ino))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_grow_together_again() {
-        let mut ranges = Ranges::new(100, 100);
-        let (a, b, c) = (ranges.take(10, 1), ranges.take(10, 50), ranges.take(90, 1));
-        assert_eq!((a, b, c), (Some(100), Some(150), None));
-        ranges.put(150, 10);
-        ranges.put(100, 10);
-        assert!(!ranges.take_at(190, 20) && ranges.take_at(120, 20));
-        ranges.put(120, 20);
-        assert_eq!(ranges.take(100, 1), Some(100));
-    }
 
     #[test]
     fn memory_comes_and_goes_with_its_bytes() {
@@ -370,26 +190,6 @@ mod tests {
             Some(at),
             "addresses are used again"
         );
-    }
-
-    #[test]
-    fn zeroing_spares_what_lies_around() {
-        let mut arena = Arena::new().unwrap();
-        let at = arena.reserve(2 * BLOCK, 1).unwrap();
-        arena.commit(at, 2 * BLOCK).unwrap();
-        // SAFETY: four committed megabytes lie there.
-        let bytes = unsafe {
-            let start = ptr::with_exposed_provenance_mut::<u8>(at);
-            start.write_bytes(7, 2 * BLOCK);
-            zero(at + 100, BLOCK + 4000);
-            zero(at + 2 * BLOCK - 10, 5);
-            std::slice::from_raw_parts(start, 2 * BLOCK)
-        };
-        let zeroes = |range: std::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 0);
-        let sevens = |range: std::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 7);
-        assert!(sevens(0..100) && zeroes(100..BLOCK + 4100));
-        assert!(sevens(BLOCK + 4100..2 * BLOCK - 10) && zeroes(2 * BLOCK - 10..2 * BLOCK - 5));
-        assert!(sevens(2 * BLOCK - 5..2 * BLOCK));
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Device memory of this process: who allocated what where. The entry points are in `linear`
 //! (`cuMemAlloc` and its kin); pools, arrays and virtual memory build on the same table.
 
-pub(crate) mod arena;
+mod arena;
 mod entries;
+pub(crate) mod file;
 mod graph;
 mod heap;
 mod managed;
+mod ranges;
 mod table;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +16,12 @@ use cuda_headers::driver::{CUdevice, CUresult};
 
 use crate::ctx::Context;
 use crate::{array, ipc, pool, state};
-pub(crate) use arena::{Arena, BLOCK, Ranges, zero};
+pub(crate) use arena::{Arena, BLOCK};
 pub(crate) use entries::null_address;
+pub(crate) use file::zero;
 pub(crate) use graph::{graph_commit, graph_forget, graph_in_use, graph_release, graph_reserve};
 use heap::Heap;
+pub(crate) use ranges::Ranges;
 use table::Table;
 pub(crate) use table::{Allocation, Family};
 

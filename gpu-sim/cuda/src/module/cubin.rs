@@ -1,15 +1,12 @@
 //! Cubins: NVIDIA's ELF files, as far as their public structure tells names, parameters and
 //! variables (`readelf` and `cuobjdump` show the same).
 
+use crate::module::elf::{Section, Symbol, sections, symbols, u16_at, u32_at};
 use crate::module::function::{Builtin, Function, Param};
 use crate::module::image::{Global, Image, ImageError, Target};
 use crate::module::writer::BUILTINS_SECTION;
 
-pub(crate) const MAGIC: &[u8] = b"\x7fELF";
 const EM_CUDA: u16 = 190;
-const HEADER: usize = 64;
-const SHT_NOBITS: u32 = 8;
-const SHT_SYMTAB: u32 = 2;
 const SHF_WRITE: u64 = 1;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
@@ -29,133 +26,6 @@ const RESERVED_SHARED: u64 = 1024;
 const MAX_THREADS: u32 = 1024;
 /// No variable needs more.
 const MAX_ALIGN: usize = 4096;
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(
-        bytes.get(at..at.checked_add(2)?)?.try_into().ok()?,
-    ))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(
-        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
-    ))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(
-        bytes.get(at..at.checked_add(8)?)?.try_into().ok()?,
-    ))
-}
-
-fn size_at(bytes: &[u8], at: usize) -> Option<usize> {
-    usize::try_from(u64_at(bytes, at)?).ok()
-}
-
-/// Length of the ELF file at `image`, from its own tables.
-///
-/// # Safety
-/// `image` points to an ELF file: its header, and the tables that the header describes, can be read.
-pub(crate) unsafe fn length(image: *const u8) -> Option<usize> {
-    // SAFETY: every ELF64 file begins with a header of 64 bytes.
-    let header = unsafe { std::slice::from_raw_parts(image, HEADER) };
-    let (phoff, shoff) = (size_at(header, 32)?, size_at(header, 40)?);
-    let programs = usize::from(u16_at(header, 54)?) * usize::from(u16_at(header, 56)?);
-    let entry = usize::from(u16_at(header, 58)?);
-    let count = usize::from(u16_at(header, 60)?);
-    let table_end = shoff.checked_add(entry.checked_mul(count)?)?;
-    let mut end = table_end.max(phoff.checked_add(programs)?).max(HEADER);
-    if count > 0 && entry >= 64 {
-        // SAFETY: the header says that its section table ends there.
-        let bytes = unsafe { std::slice::from_raw_parts(image, table_end) };
-        for i in 0..count {
-            let at = shoff + i * entry;
-            if u32_at(bytes, at + 4)? != SHT_NOBITS {
-                end = end.max(size_at(bytes, at + 24)?.checked_add(size_at(bytes, at + 32)?)?);
-            }
-        }
-    }
-    Some(end)
-}
-
-struct Section<'a> {
-    name: &'a str,
-    kind: u32,
-    flags: u64,
-    size: u64,
-    align: usize,
-    link: usize,
-    entry: usize,
-    bytes: &'a [u8],
-}
-
-fn text_at(table: &[u8], at: u32) -> Option<&str> {
-    let tail = table.get(usize::try_from(at).ok()?..)?;
-    let end = tail.iter().position(|b| *b == 0)?;
-    std::str::from_utf8(tail.get(..end)?).ok()
-}
-
-fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
-    let (shoff, entry) = (size_at(bytes, 40)?, usize::from(u16_at(bytes, 58)?));
-    let (count, names) = (
-        usize::from(u16_at(bytes, 60)?),
-        usize::from(u16_at(bytes, 62)?),
-    );
-    let header = |i: usize| bytes.get(shoff.checked_add(i.checked_mul(entry)?)?..);
-    let body = |head: &[u8]| -> Option<&[u8]> {
-        if u32_at(head, 4)? == SHT_NOBITS {
-            return Some(&[]);
-        }
-        let at = size_at(head, 24)?;
-        bytes.get(at..at.checked_add(size_at(head, 32)?)?)
-    };
-    let name_table = body(header(names)?)?;
-    (0..count)
-        .map(|i| {
-            let head = header(i)?;
-            Some(Section {
-                name: text_at(name_table, u32_at(head, 0)?)?,
-                kind: u32_at(head, 4)?,
-                flags: u64_at(head, 8)?,
-                size: u64_at(head, 32)?,
-                link: usize::try_from(u32_at(head, 40)?).ok()?,
-                align: size_at(head, 48)?.max(1),
-                entry: size_at(head, 56)?,
-                bytes: body(head)?,
-            })
-        })
-        .collect()
-}
-
-struct Symbol<'a> {
-    name: &'a str,
-    kind: u8,
-    other: u8,
-    section: usize,
-    value: usize,
-    size: usize,
-}
-
-fn symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
-    let Some(table) = sections.iter().find(|s| s.kind == SHT_SYMTAB) else {
-        return Some(Vec::new());
-    };
-    let names = sections.get(table.link)?.bytes;
-    table
-        .bytes
-        .chunks_exact(table.entry.max(24))
-        .map(|entry| {
-            Some(Symbol {
-                name: text_at(names, u32_at(entry, 0)?)?,
-                kind: entry.get(4)? & 0xf,
-                other: *entry.get(5)?,
-                section: usize::from(u16_at(entry, 6)?),
-                value: size_at(entry, 8)?,
-                size: size_at(entry, 16)?,
-            })
-        })
-        .collect()
-}
 
 /// The (attribute, payload) pairs of a `.nv.info` section that carry a payload.
 fn attributes(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {

@@ -1,7 +1,7 @@
 //! An image as a program hands it over: PTX text, a cubin (ELF), or a fat binary of both.
 
 use crate::module::function::Function;
-use crate::module::{cubin, fatbin, ptx};
+use crate::module::{cubin, elf, fatbin, ptx};
 
 /// A variable of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct Target {
 
 /// Reads an image whose length is known.
 pub(crate) fn parse(bytes: &[u8], target: Target) -> Result<Image, ImageError> {
-    if bytes.starts_with(cubin::MAGIC) {
+    if bytes.starts_with(elf::MAGIC) {
         return cubin::parse(bytes, target);
     }
     if bytes.starts_with(&fatbin::MAGIC) {
@@ -108,10 +108,10 @@ pub(crate) unsafe fn bytes_at<'a>(image: *const u8) -> Result<&'a [u8], ImageErr
     let len = if starts(&fatbin::MAGIC) {
         // SAFETY: 16 bytes of header follow the magic.
         fatbin::length(unsafe { std::slice::from_raw_parts(image, fatbin::HEADER) })
-    } else if starts(cubin::MAGIC) {
-        // SAFETY: an ELF file has its 64-byte header; `cubin::length` reads on only inside the
+    } else if starts(elf::MAGIC) {
+        // SAFETY: an ELF file has its 64-byte header; `elf::length` reads on only inside the
         // section table that the header describes.
-        unsafe { cubin::length(image) }
+        unsafe { elf::length(image) }
     } else {
         // SAFETY: text is NUL-terminated.
         Some(unsafe { std::ffi::CStr::from_ptr(image.cast()) }.count_bytes())

@@ -4,6 +4,7 @@
 //! variables. A name that it does not hold is not found.
 
 mod cubin;
+mod elf;
 mod entries;
 mod fatbin;
 pub(crate) mod function;

@@ -10,7 +10,7 @@ use cuda_headers::driver::{
 };
 
 use crate::device;
-use crate::memory::{self, Allocation, BLOCK, Family, Owner, arena};
+use crate::memory::{self, Allocation, BLOCK, Family, Owner, file};
 use crate::pool::{self, POOLS, Pool};
 
 const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
@@ -25,7 +25,7 @@ pub(super) fn export(pool: &Pool) -> Result<c_int, CUresult> {
     if !pool.exportable {
         return Err(INVALID);
     }
-    let own = arena::reopen(memory::lock()?.arena.file())
+    let own = file::reopen(memory::lock()?.arena.file())
         .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     let position = MARK | i64::try_from(pool.core).map_err(|_| INVALID)?;
     // SAFETY: plain system call on a descriptor that is ours.
@@ -68,7 +68,7 @@ pub(super) fn export_pointer(address: CUdeviceptr) -> Result<CUmemPoolPtrExportD
         return Err(INVALID);
     }
     let memory = memory::lock()?;
-    let (_, inode) = arena::identity(memory.arena.file().as_raw_fd())
+    let (_, inode) = file::identity(memory.arena.file().as_raw_fd())
         .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     let mut bytes = [0_u8; 64];
     let words = [
@@ -97,7 +97,7 @@ pub(super) fn import_pointer(
             .and_then(|part| part.try_into().ok());
         part.map(u64::from_le_bytes).ok_or(INVALID)
     };
-    let same = arena::identity(file.as_raw_fd()).is_ok_and(|(_, inode)| Ok(inode) == word(1));
+    let same = file::identity(file.as_raw_fd()).is_ok_and(|(_, inode)| Ok(inode) == word(1));
     if word(0)? != MAGIC || !same {
         return Err(INVALID);
     }
@@ -110,7 +110,7 @@ pub(super) fn import_pointer(
         .arena
         .reserve(len, BLOCK)
         .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-    if arena::map_fixed(start, len, file.as_raw_fd(), offset - inside).is_err() {
+    if file::map_fixed(start, len, file.as_raw_fd(), offset - inside).is_err() {
         memory.arena.unreserve(start, len);
         return Err(CUresult::CUDA_ERROR_MAP_FAILED);
     }

@@ -3,7 +3,7 @@
 use cuda_headers::driver::{CUmemAccess_flags as Flags, CUmemAccessDesc, CUresult};
 
 use crate::device;
-use crate::memory::{self, arena};
+use crate::memory::{self, file};
 use crate::vmm::physical::{Place, Source};
 use crate::vmm::{INVALID, Mapping, lock};
 
@@ -71,7 +71,7 @@ fn apply(base: usize, mapping: &Mapping) -> Result<(), CUresult> {
         (Source::Own(offset), true) => memory.arena.map(base, mapping.len, *offset),
         (Source::Imported(file, offset), true) => {
             use std::os::fd::AsRawFd;
-            arena::map_fixed(base, mapping.len, file.as_raw_fd(), *offset)
+            file::map_fixed(base, mapping.len, file.as_raw_fd(), *offset)
         }
     };
     done.map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;

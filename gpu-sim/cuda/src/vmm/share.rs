@@ -11,7 +11,7 @@ use cuda_headers::driver::{
 };
 
 use crate::device;
-use crate::memory::{self, BLOCK, arena};
+use crate::memory::{self, BLOCK, file};
 use crate::vmm::physical::{self, Physical, Place, Source};
 
 /// The top bits of a position, which no ordinary file has.
@@ -62,7 +62,7 @@ pub(super) fn export(physical: &Physical, kind: HandleType) -> Result<c_int, CUr
         .device()
         .map_or(HOST, |(_, core)| core as u64);
     let position = encode(core, physical.size, offset).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    let own = arena::reopen(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+    let own = file::reopen(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     // SAFETY: plain system call on a descriptor that is ours.
     if unsafe { libc::lseek(own.as_raw_fd(), position, libc::SEEK_SET) } != position {
         return Err(CUresult::CUDA_ERROR_OPERATING_SYSTEM);
