@@ -13,7 +13,9 @@
 
 mod drive;
 mod host;
+mod leave;
 mod mark;
+mod order;
 mod queue;
 mod submit;
 mod wait;
@@ -25,12 +27,10 @@ use cuda_headers::driver::CUresult;
 use gpu_sim_core::{FOREVER, Timeline};
 
 pub(crate) use drive::{drive, run_executor};
+pub(crate) use leave::{abandon_context, destroy_stream, streams_of};
 pub(crate) use mark::Mark;
 pub(crate) use queue::{Condition, CopyEngine, Effect, Kind, StreamKey, Work};
-pub(crate) use submit::{
-    abandon_context, create_stream, destroy_stream, enqueue, is_idle, launch, mark, streams_of,
-    wait_for_mark,
-};
+pub(crate) use submit::{create_stream, enqueue, is_idle, launch, mark, wait_for_mark};
 pub(crate) use wait::synchronize;
 
 use self::drive::Agenda;

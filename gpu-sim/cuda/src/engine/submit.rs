@@ -1,7 +1,7 @@
 //! Putting work into streams.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use cuda_headers::driver::CUresult;
 use gpu_sim_core::now_ns;
@@ -10,7 +10,7 @@ use super::drive::{Act, Agenda, drive, drive_soon, wake_executor_by};
 use super::mark::Mark;
 use super::queue::{Head, Kind, Stream, StreamKey, Work};
 use super::wait::{progress, wait_for_progress};
-use super::{DRIVING, Device, Engine, GONE, lock};
+use super::{Device, Engine, GONE, lock};
 use crate::state;
 
 /// Launches that may be pending in a stream; one more waits, as on real devices.
@@ -20,7 +20,7 @@ const DEPTH: usize = 1024;
 const REFILL_NS: u64 = 100_000;
 
 /// What became of an attempt to enqueue.
-enum Attempt {
+pub(super) enum Attempt {
     Done,
     /// Something is due first that may change what this depends on.
     DriveFirst(Work),
@@ -78,48 +78,6 @@ pub(crate) fn create_stream(
         Kind::NonBlocking => {}
     }
     Ok(key)
-}
-
-/// Lets a stream go when its work is done.
-pub(crate) fn destroy_stream(key: StreamKey) {
-    let mut engine = lock();
-    engine.leaving.push(key);
-    engine.remove_finished();
-}
-
-/// The streams of a context, destroyed ones with work included.
-pub(crate) fn streams_of(context: u64) -> Vec<StreamKey> {
-    let engine = lock();
-    let streams = engine.streams.iter().enumerate();
-    streams
-        .filter_map(|(index, stream)| {
-            let stream = stream.as_ref()?;
-            let generation = stream.generation;
-            (stream.context == context).then_some(StreamKey { index, generation })
-        })
-        .collect()
-}
-
-/// Drops all work of a context, finished or not, and its streams.
-pub(crate) fn abandon_context(context: u64) {
-    let keys = streams_of(context);
-    drive();
-    // No effect of the context is being run from here on, and none will be.
-    let _driving = DRIVING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut engine = lock();
-    let mut dropped = Vec::new();
-    for key in keys {
-        dropped.extend(engine.abandon(key));
-    }
-    engine.orders.remove(&context);
-    let devices: Vec<usize> = engine.used_devices().map(|(index, _)| index).collect();
-    let mut acts = Vec::new();
-    for device in devices {
-        acts.extend(engine.shorten(device));
-    }
-    drop(engine);
-    // Effects and closures are dropped with the engine unlocked: they may own anything.
-    drop((dropped, acts));
 }
 
 /// Whether everything in the stream is done.
@@ -235,7 +193,7 @@ impl Engine {
         }
     }
 
-    fn push_and_look(&mut self, key: StreamKey, work: Work, now: u64) -> Attempt {
+    pub(super) fn push_and_look(&mut self, key: StreamKey, work: Work, now: u64) -> Attempt {
         let sequence = self.next_sequence();
         if let Some(stream) = self.stream(key) {
             stream.head = Head::Ready;
@@ -280,171 +238,10 @@ impl Engine {
         let deadline = room.map_or(next, |end| next.min(timeline.earliest(end)));
         Ok(Some(deadline))
     }
-
-    /// The legacy stream comes after what the context's blocking streams hold, and they after it.
-    /// Returns whether the stream was given something to wait for that is to be looked at.
-    fn keep_order(&mut self, key: StreamKey, now: u64) -> bool {
-        let Some(stream) = self.stream(key) else {
-            return false;
-        };
-        let (context, kind) = (stream.context, stream.kind);
-        if kind == Kind::NonBlocking {
-            return false;
-        }
-        let Some(order) = self.orders.get_mut(&context) else {
-            return false;
-        };
-        match kind {
-            Kind::NonBlocking => false,
-            Kind::Blocking => match order.legacy {
-                Some(legacy) => self.join(key, legacy, now),
-                None => false,
-            },
-            Kind::Legacy => {
-                let blocking = std::mem::take(&mut order.blocking);
-                let mut waits = false;
-                for other in &blocking {
-                    waits |= self.join(key, *other, now);
-                }
-                if let Some(order) = self.orders.get_mut(&context) {
-                    order.blocking = blocking;
-                }
-                waits
-            }
-        }
-    }
-
-    /// Makes `key` wait for everything that is in `other` now.
-    fn join(&mut self, key: StreamKey, other: StreamKey, now: u64) -> bool {
-        let Some(before) = self.stream(other) else {
-            return false;
-        };
-        let (device, tail) = (before.device, before.tail);
-        let simple = before.queue.is_empty() && before.effects == 0;
-        let consumed = self.device(device).timeline.consumed();
-        if simple && tail <= consumed {
-            return false;
-        }
-        let Some(stream) = self.stream(key) else {
-            return false;
-        };
-        if simple && stream.queue.is_empty() {
-            stream.tail = stream.tail.max(tail);
-            return false;
-        }
-        let mark = Arc::new(Mark::new(device));
-        match self.stream(other) {
-            Some(before) if !before.queue.is_empty() => {
-                before.push(Work::Mark(Arc::clone(&mark)));
-            }
-            _ => self.place_mark(other, &mark, now),
-        }
-        let empty = self
-            .stream(key)
-            .is_some_and(|stream| stream.queue.is_empty());
-        if empty {
-            self.push_and_look(key, Work::WaitFor(mark), now);
-        } else if let Some(stream) = self.stream(key) {
-            stream.push(Work::WaitFor(mark));
-        }
-        empty
-    }
-
-    /// Frees the slots of destroyed streams that have become idle.
-    fn remove_finished(&mut self) {
-        let leaving = std::mem::take(&mut self.leaving);
-        for key in leaving {
-            let Some(stream) = self.stream(key) else {
-                continue;
-            };
-            let (device, context) = (stream.device, stream.context);
-            let consumed = self.device(device).timeline.consumed();
-            if self
-                .stream(key)
-                .is_some_and(|stream| stream.idle_at(consumed))
-            {
-                self.streams[key.index] = None;
-                self.free.push(key.index);
-                self.leave_order(context, key);
-            } else {
-                self.leaving.push(key);
-            }
-        }
-    }
-
-    fn leave_order(&mut self, context: u64, key: StreamKey) {
-        if let Some(order) = self.orders.get_mut(&context) {
-            order.blocking.retain(|other| *other != key);
-            order.legacy = order.legacy.filter(|other| *other != key);
-        }
-    }
-
-    /// Drops a stream with its work. Whoever waits for it goes on.
-    fn abandon(&mut self, key: StreamKey) -> VecDeque<Work> {
-        let now = now_ns();
-        let Some(stream) = self.stream(key) else {
-            return VecDeque::new();
-        };
-        let (device, context, holding) = (stream.device, stream.context, stream.holding);
-        let queue = std::mem::take(&mut stream.queue);
-        for work in &queue {
-            if let Work::Mark(mark) = work {
-                mark.reach(now);
-                for waiter in mark.take_waiters() {
-                    let sequence = self.next_sequence();
-                    self.real
-                        .push(Agenda::new(now, sequence, Act::Look(waiter)));
-                }
-            }
-        }
-        if holding {
-            self.device(device).spinning -= 1;
-        }
-        self.streams[key.index] = None;
-        self.free.push(key.index);
-        self.leave_order(context, key);
-        queue
-    }
-
-    /// Lets a device's work end with what the remaining streams hold. Returns what was to happen
-    /// later and no longer will.
-    fn shorten(&mut self, device: usize) -> Vec<Agenda> {
-        let now = now_ns();
-        let tails = self.streams.iter().flatten();
-        let end = tails
-            .filter(|stream| stream.device == device)
-            .map(|stream| stream.tail)
-            .max()
-            .unwrap_or(0);
-        let device = self.device(device);
-        device.timeline.advance(now, None);
-        device.end = end.max(device.timeline.consumed());
-        device.publish();
-        let end = device.end;
-        let mut later = Vec::new();
-        for heap in [&mut device.acts, &mut device.stamps] {
-            let items = std::mem::take(heap).into_vec();
-            let (kept, dropped): (Vec<_>, Vec<_>) =
-                items.into_iter().partition(|item| item.when <= end);
-            *heap = kept.into();
-            later.extend(dropped);
-        }
-        for item in &later {
-            if let Some(mark) = item.mark() {
-                mark.reach(now);
-                for waiter in mark.take_waiters() {
-                    let sequence = self.next_sequence();
-                    self.real
-                        .push(Agenda::new(now, sequence, Act::Look(waiter)));
-                }
-            }
-        }
-        later
-    }
 }
 
 impl Stream {
-    fn push(&mut self, work: Work) {
+    pub(super) fn push(&mut self, work: Work) {
         if matches!(work, Work::Kernel { .. } | Work::Spin(_)) {
             self.queued_launches += 1;
         }

@@ -38,6 +38,8 @@ pub(crate) struct Exec {
 
 pub(super) struct State {
     pub(super) steps: Vec<Step>,
+    /// The allocations have their memory from an upload that no launch has used yet.
+    uploaded: bool,
     /// The end of the last launch: launches of one executable graph come one after the other.
     last: Option<Arc<Mark>>,
 }
@@ -61,7 +63,9 @@ impl Exec {
             return Ok(());
         }
         let mut state = self.state();
-        commit(&state.steps, self.flags & AUTO_FREE != 0)?;
+        if !std::mem::take(&mut state.uploaded) {
+            commit(&state.steps, self.flags & AUTO_FREE != 0)?;
+        }
         if let Some(last) = &state.last {
             engine::wait_for_mark(stream.key, last)?;
         }
@@ -130,7 +134,11 @@ fn instantiate(graph: CUgraph, flags: u64) -> Result<CUgraphExec, Refusal> {
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         flags,
         source: graph.duplicate(true),
-        state: Mutex::new(State { steps, last: None }),
+        state: Mutex::new(State {
+            steps,
+            uploaded: false,
+            last: None,
+        }),
     };
     Ok(CUgraphExec(EXECS.insert(exec) as *mut _))
 }
@@ -194,7 +202,12 @@ fn upload(exec: CUgraphExec, stream: CUstream, per_thread: bool) -> Result<(), C
     let stream = resolve_here(stream, per_thread)?;
     capture::refuse_capturing(&stream)?;
     capture::check_legacy(&stream)?;
-    commit(&exec.state().steps, exec.flags & AUTO_FREE != 0)
+    let mut state = exec.state();
+    if !state.uploaded {
+        commit(&state.steps, exec.flags & AUTO_FREE != 0)?;
+        state.uploaded = true;
+    }
+    Ok(())
 }
 
 entry! {

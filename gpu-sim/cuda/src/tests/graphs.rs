@@ -261,3 +261,39 @@ fn a_launch_in_a_capture_becomes_a_child_graph() {
     ok!(cuStreamSynchronize(stream));
     assert_eq!(crate::state::member().unwrap().busy_ns(0) - before, 2 * MS);
 }
+
+#[test]
+fn memory_that_a_graph_leaves_must_be_freed_before_the_next_launch() {
+    let gpu = Gpu::new();
+    let (graph, stream) = (create(), stream(NON_BLOCKING));
+    let (none, mut node) = (std::ptr::null(), CUgraphNode::NULL);
+    // SAFETY: integers and addresses, for which zero is valid.
+    let mut params: CUDA_MEM_ALLOC_NODE_PARAMS = unsafe { std::mem::zeroed() };
+    params.poolProps.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    params.bytesize = MIB;
+    ok!(cuGraphAddMemAllocNode(
+        &raw mut node,
+        graph,
+        none,
+        0,
+        &raw mut params
+    ));
+    let exec = instantiate(graph);
+    let before = gpu.usage(0).0;
+    ok!(cuGraphUpload(exec, stream));
+    ok!(cuGraphLaunch(exec, stream));
+    assert_eq!(gpu.usage(0).0, before + BLOCK);
+    assert_eq!(cu!(cuGraphLaunch(exec, stream)), INVALID);
+    ok!(cuMemFreeAsync(params.dptr, stream));
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuGraphLaunch(exec, stream));
+    let mut auto = CUgraphExec::NULL;
+    ok!(cuGraphInstantiateWithFlags(&raw mut auto, graph, 1));
+    ok!(cuGraphLaunch(auto, stream));
+    ok!(cuGraphLaunch(auto, stream));
+    ok!(cuMemFreeAsync(params.dptr, stream));
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(gpu.usage(0).0, before);
+}

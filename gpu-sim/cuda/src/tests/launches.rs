@@ -1,7 +1,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use cuda_headers::driver::{CUfunction, CUlaunchConfig, CUresult};
+use cuda_headers::driver::{CUfunction, CUlaunchConfig, CUresult, CUstream};
 
 use super::work::*;
 use super::{Gpu, INVALID, SUCCESS, cu, ok};
@@ -197,7 +197,13 @@ fn a_kernel_that_never_ends_holds_up_only_its_stream() {
     }
     ok!(cuStreamSynchronize(free));
     assert_eq!(cu!(cuStreamQuery(stuck)), CUresult::CUDA_ERROR_NOT_READY);
-    // What ends it is the end of its process, or of the primary context by a reset.
+    // What ends it is the end of its process, or of the primary context by a reset; who waits for
+    // it then goes on.
+    let handle = stuck.0 as usize;
+    let waiting = std::thread::spawn(move || cu!(cuStreamSynchronize(CUstream(handle as *mut _))));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert!(!waiting.is_finished());
     crate::engine::abandon_context(crate::state::current().unwrap().id);
+    assert_eq!(waiting.join().unwrap(), SUCCESS);
     ok!(cuCtxDestroy_v2(context));
 }
