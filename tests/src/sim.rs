@@ -60,6 +60,12 @@ impl Sim {
         group
     }
 
+    /// The file that the clients' default group shares, once one of them has made it.
+    #[must_use]
+    pub fn region(&self) -> PathBuf {
+        region(&self.group("default"))
+    }
+
     /// A program of `programs/` as a client of this simulation, with the shim preloaded.
     pub fn client(&self, name: &str) -> Client {
         self.command(&program(name))
@@ -94,8 +100,12 @@ impl Drop for Sim {
         let simulation = PathBuf::from(format!("/dev/shm/gpu-sim.{uid}.{}", self.name));
         drop(std::fs::remove_file(simulation));
         for group in self.groups.lock().unwrap().iter() {
-            let region = Group::named(group).path();
-            drop(std::fs::remove_file(region.to_str().unwrap()));
+            drop(std::fs::remove_file(region(group)));
         }
     }
+}
+
+/// The file that a group shares.
+fn region(group: &str) -> PathBuf {
+    Group::named(group).path().to_str().unwrap().into()
 }
