@@ -5,6 +5,7 @@
 //! (see the README).
 
 mod accounting;
+mod clocks;
 mod device;
 mod entry;
 mod faults;
@@ -12,6 +13,7 @@ mod identity;
 mod links;
 mod memory;
 mod mig;
+mod modes;
 mod processes;
 mod sensors;
 mod session;

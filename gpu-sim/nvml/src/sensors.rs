@@ -1,21 +1,17 @@
-//! Temperatures, power, clocks, modes and error counters: the plausible constants of an idle card
-//! that is never hot, never throttled and never wrong. Power follows utilisation.
+//! Temperatures, power and fans: plausible values of a card that is never hot. They follow
+//! utilisation.
 
 use std::ffi::{c_int, c_longlong, c_uint, c_ulonglong};
 
 use cuda_headers::nvml::{
-    nvmlClockId_t, nvmlClockType_t, nvmlComputeMode_t, nvmlDevice_t, nvmlDriverModel_t,
-    nvmlEccCounterType_t, nvmlEnableState_t, nvmlFieldValue_t, nvmlMemoryErrorType_t,
-    nvmlMemoryLocation_t, nvmlPageRetirementCause_t, nvmlPerfPolicyType_t, nvmlPstates_t,
-    nvmlReturn_t, nvmlTemperature_t, nvmlTemperatureSensors_t, nvmlTemperatureThresholds_t,
-    nvmlValue_t, nvmlValueType_t, nvmlViolationTime_t,
+    nvmlDevice_t, nvmlEnableState_t, nvmlFieldValue_t, nvmlReturn_t, nvmlTemperature_t,
+    nvmlTemperatureSensors_t, nvmlTemperatureThresholds_t, nvmlValue_t, nvmlValueType_t,
 };
 use gpu_sim_core::now_ns;
 
 use crate::device;
 use crate::entry::{INVALID, NOT_SUPPORTED, Outcome, entry, out};
 use crate::memory::version;
-use crate::processes::list;
 use crate::utilization;
 
 const IDLE_MW: c_uint = 75_000;
@@ -24,8 +20,6 @@ const IDLE_C: c_uint = 30;
 const SHUTDOWN_C: c_uint = 95;
 const SLOWDOWN_C: c_uint = 90;
 const MAX_C: c_uint = 85;
-const GRAPHICS_MHZ: c_uint = 1980;
-const MEMORY_MHZ: c_uint = 3201;
 
 /// Field numbers, as the header has them.
 const FIELD_MEMORY_TEMPERATURE: c_uint = 82;
@@ -33,7 +27,7 @@ const FIELD_ENERGY: c_uint = 83;
 const FIELD_POWER_AVERAGE: c_uint = 185;
 const FIELD_POWER_INSTANT: c_uint = 186;
 
-unsafe fn constant<T>(handle: nvmlDevice_t, target: *mut T, value: T) -> Outcome {
+pub(crate) unsafe fn constant<T>(handle: nvmlDevice_t, target: *mut T, value: T) -> Outcome {
     device::get(handle)?.whole()?;
     // SAFETY: the application's pointer.
     unsafe { out(target, value) }
@@ -48,17 +42,6 @@ fn power(handle: nvmlDevice_t) -> Result<c_uint, nvmlReturn_t> {
 fn temperature(handle: nvmlDevice_t) -> Result<c_uint, nvmlReturn_t> {
     let device = device::get(handle)?.whole()?;
     Ok(IDLE_C + utilization::rate(&device) / 3)
-}
-
-unsafe fn clock(handle: nvmlDevice_t, kind: nvmlClockType_t, target: *mut c_uint) -> Outcome {
-    let mhz = match kind {
-        nvmlClockType_t::NVML_CLOCK_GRAPHICS | nvmlClockType_t::NVML_CLOCK_SM => GRAPHICS_MHZ,
-        nvmlClockType_t::NVML_CLOCK_MEM => MEMORY_MHZ,
-        nvmlClockType_t::NVML_CLOCK_VIDEO => GRAPHICS_MHZ - 400,
-        _ => return Err(INVALID),
-    };
-    // SAFETY: the application's pointer.
-    unsafe { constant(handle, target, mhz) }
 }
 
 fn field(handle: nvmlDevice_t, id: c_uint) -> Result<(nvmlValueType_t, nvmlValue_t), nvmlReturn_t> {
@@ -157,14 +140,6 @@ entry! {
         constant(device, energy_out, energy())
     }
 
-    fn nvmlDeviceGetPowerState(device: nvmlDevice_t, pState: *mut nvmlPstates_t) {
-        constant(device, pState, nvmlPstates_t::NVML_PSTATE_0)
-    }
-
-    fn nvmlDeviceGetPerformanceState(device: nvmlDevice_t, pState: *mut nvmlPstates_t) {
-        constant(device, pState, nvmlPstates_t::NVML_PSTATE_0)
-    }
-
     /// Cooled by the machine's own fans.
     fn nvmlDeviceGetFanSpeed(device: nvmlDevice_t, speed: *mut c_uint) {
         let _ = speed;
@@ -180,213 +155,6 @@ entry! {
 
     fn nvmlDeviceGetNumFans(device: nvmlDevice_t, numFans: *mut c_uint) {
         constant(device, numFans, 0)
-    }
-
-    fn nvmlDeviceGetClockInfo(device: nvmlDevice_t, type_: nvmlClockType_t, clock_out: *mut c_uint) {
-        clock(device, type_, clock_out)
-    }
-
-    fn nvmlDeviceGetMaxClockInfo(
-        device: nvmlDevice_t,
-        type_: nvmlClockType_t,
-        clock_out: *mut c_uint,
-    ) {
-        clock(device, type_, clock_out)
-    }
-
-    fn nvmlDeviceGetClock(
-        device: nvmlDevice_t,
-        clockType: nvmlClockType_t,
-        clockId: nvmlClockId_t,
-        clockMHz: *mut c_uint,
-    ) {
-        if clockId.0 >= nvmlClockId_t::NVML_CLOCK_ID_COUNT.0 {
-            return Err(INVALID);
-        }
-        clock(device, clockType, clockMHz)
-    }
-
-    fn nvmlDeviceGetApplicationsClock(
-        device: nvmlDevice_t,
-        clockType: nvmlClockType_t,
-        clockMHz: *mut c_uint,
-    ) {
-        clock(device, clockType, clockMHz)
-    }
-
-    fn nvmlDeviceGetDefaultApplicationsClock(
-        device: nvmlDevice_t,
-        clockType: nvmlClockType_t,
-        clockMHz: *mut c_uint,
-    ) {
-        clock(device, clockType, clockMHz)
-    }
-
-    fn nvmlDeviceGetSupportedMemoryClocks(
-        device: nvmlDevice_t,
-        count: *mut c_uint,
-        clocksMHz: *mut c_uint,
-    ) {
-        device::get(device)?.whole()?;
-        list(count, clocksMHz, vec![MEMORY_MHZ])
-    }
-
-    fn nvmlDeviceGetSupportedGraphicsClocks(
-        device: nvmlDevice_t,
-        memoryClockMHz: c_uint,
-        count: *mut c_uint,
-        clocksMHz: *mut c_uint,
-    ) {
-        device::get(device)?.whole()?;
-        if memoryClockMHz != MEMORY_MHZ {
-            return Err(nvmlReturn_t::NVML_ERROR_NOT_FOUND);
-        }
-        list(count, clocksMHz, vec![GRAPHICS_MHZ])
-    }
-
-    /// Bit 0: idle; nothing ever throttles.
-    fn nvmlDeviceGetCurrentClocksThrottleReasons(
-        device: nvmlDevice_t,
-        clocksThrottleReasons: *mut c_ulonglong,
-    ) {
-        let idle = utilization::rate(&device::get(device)?.whole()?) == 0;
-        out(clocksThrottleReasons, c_ulonglong::from(idle))
-    }
-
-    fn nvmlDeviceGetCurrentClocksEventReasons(
-        device: nvmlDevice_t,
-        clocksEventReasons: *mut c_ulonglong,
-    ) {
-        let idle = utilization::rate(&device::get(device)?.whole()?) == 0;
-        out(clocksEventReasons, c_ulonglong::from(idle))
-    }
-
-    fn nvmlDeviceGetSupportedClocksThrottleReasons(
-        device: nvmlDevice_t,
-        supportedClocksThrottleReasons: *mut c_ulonglong,
-    ) {
-        constant(device, supportedClocksThrottleReasons, 1)
-    }
-
-    fn nvmlDeviceGetViolationStatus(
-        device: nvmlDevice_t,
-        perfPolicyType: nvmlPerfPolicyType_t,
-        violTime: *mut nvmlViolationTime_t,
-    ) {
-        if perfPolicyType.0 >= nvmlPerfPolicyType_t::NVML_PERF_POLICY_COUNT.0 {
-            return Err(INVALID);
-        }
-        constant(device, violTime, nvmlViolationTime_t {
-            referenceTime: now_ns() / 1000,
-            violationTime: 0,
-        })
-    }
-
-    fn nvmlDeviceGetPersistenceMode(device: nvmlDevice_t, mode: *mut nvmlEnableState_t) {
-        device::get(device)?;
-        out(mode, nvmlEnableState_t::NVML_FEATURE_ENABLED)
-    }
-
-    fn nvmlDeviceGetComputeMode(device: nvmlDevice_t, mode: *mut nvmlComputeMode_t) {
-        device::get(device)?;
-        out(mode, nvmlComputeMode_t::NVML_COMPUTEMODE_DEFAULT)
-    }
-
-    fn nvmlDeviceGetDisplayMode(device: nvmlDevice_t, display: *mut nvmlEnableState_t) {
-        constant(device, display, nvmlEnableState_t::NVML_FEATURE_DISABLED)
-    }
-
-    fn nvmlDeviceGetDisplayActive(device: nvmlDevice_t, isActive: *mut nvmlEnableState_t) {
-        constant(device, isActive, nvmlEnableState_t::NVML_FEATURE_DISABLED)
-    }
-
-    /// Driver models are a matter of Windows.
-    fn nvmlDeviceGetDriverModel(
-        device: nvmlDevice_t,
-        current: *mut nvmlDriverModel_t,
-        pending: *mut nvmlDriverModel_t,
-    ) {
-        let _ = (current, pending);
-        device::get(device)?;
-        Err(NOT_SUPPORTED)
-    }
-
-    fn nvmlDeviceGetDriverModel_v2(
-        device: nvmlDevice_t,
-        current: *mut nvmlDriverModel_t,
-        pending: *mut nvmlDriverModel_t,
-    ) {
-        let _ = (current, pending);
-        device::get(device)?;
-        Err(NOT_SUPPORTED)
-    }
-
-    fn nvmlDeviceGetEccMode(
-        device: nvmlDevice_t,
-        current: *mut nvmlEnableState_t,
-        pending: *mut nvmlEnableState_t,
-    ) {
-        constant(device, current, nvmlEnableState_t::NVML_FEATURE_ENABLED)?;
-        out(pending, nvmlEnableState_t::NVML_FEATURE_ENABLED)
-    }
-
-    fn nvmlDeviceGetDefaultEccMode(
-        device: nvmlDevice_t,
-        defaultMode: *mut nvmlEnableState_t,
-    ) {
-        constant(device, defaultMode, nvmlEnableState_t::NVML_FEATURE_ENABLED)
-    }
-
-    fn nvmlDeviceGetTotalEccErrors(
-        device: nvmlDevice_t,
-        errorType: nvmlMemoryErrorType_t,
-        counterType: nvmlEccCounterType_t,
-        eccCounts: *mut c_ulonglong,
-    ) {
-        let _ = (errorType, counterType);
-        constant(device, eccCounts, 0)
-    }
-
-    fn nvmlDeviceGetMemoryErrorCounter(
-        device: nvmlDevice_t,
-        errorType: nvmlMemoryErrorType_t,
-        counterType: nvmlEccCounterType_t,
-        locationType: nvmlMemoryLocation_t,
-        count: *mut c_ulonglong,
-    ) {
-        let _ = (errorType, counterType, locationType);
-        constant(device, count, 0)
-    }
-
-    fn nvmlDeviceGetRetiredPages(
-        device: nvmlDevice_t,
-        cause: nvmlPageRetirementCause_t,
-        pageCount: *mut c_uint,
-        addresses: *mut c_ulonglong,
-    ) {
-        let _ = cause;
-        device::get(device)?.whole()?;
-        list(pageCount, addresses, Vec::new())
-    }
-
-    fn nvmlDeviceGetRetiredPagesPendingStatus(
-        device: nvmlDevice_t,
-        isPending: *mut nvmlEnableState_t,
-    ) {
-        constant(device, isPending, nvmlEnableState_t::NVML_FEATURE_DISABLED)
-    }
-
-    fn nvmlDeviceGetRemappedRows(
-        device: nvmlDevice_t,
-        corrRows: *mut c_uint,
-        uncRows: *mut c_uint,
-        isPending: *mut c_uint,
-        failureOccurred: *mut c_uint,
-    ) {
-        constant(device, corrRows, 0)?;
-        out(uncRows, 0)?;
-        out(isPending, 0)?;
-        out(failureOccurred, 0)
     }
 
     /// Each field answers for itself.

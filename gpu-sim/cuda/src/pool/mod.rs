@@ -1,6 +1,7 @@
 //! Stream-ordered memory: pools that reserve device memory in large segments, hand it out in stream
 //! order, and give unused segments back at synchronisation, as far as their threshold says.
 
+mod attributes;
 mod entries;
 mod segments;
 mod share;
