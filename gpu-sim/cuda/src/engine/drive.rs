@@ -84,19 +84,27 @@ impl PartialEq for Agenda {
 impl Eq for Agenda {}
 
 /// Makes everything happen that is due by now.
-pub(crate) fn drive() {
+pub(super) fn drive() {
     let driving = DRIVING.lock().unwrap_or_else(PoisonError::into_inner);
     drive_locked();
     drop(driving);
 }
 
-/// The same where it need not be done when this returns: somebody else may be at it, and the
-/// executor follows.
-pub(super) fn drive_soon() {
+/// The same unless somebody else is at it, who may be in the middle of a long effect: what only
+/// asks, or only adds, does not wait for that. Returns whether it was done.
+pub(crate) fn drive_if_free() -> bool {
     match DRIVING.try_lock() {
         Ok(_driving) => drive_locked(),
         Err(TryLockError::Poisoned(_driving)) => drive_locked(),
-        Err(TryLockError::WouldBlock) => EXECUTOR.wake(),
+        Err(TryLockError::WouldBlock) => return false,
+    }
+    true
+}
+
+/// The same, and if somebody else is at it, the executor follows.
+pub(super) fn drive_soon() {
+    if !drive_if_free() {
+        EXECUTOR.wake();
     }
 }
 

@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cuda_headers::driver::CUresult;
 use gpu_sim_core::{FOREVER, Timeline};
 
-pub(crate) use drive::{drive, run_executor};
+pub(crate) use drive::{drive_if_free, run_executor};
 pub(crate) use leave::{abandon_context, destroy_stream, streams_of};
 pub(crate) use mark::Mark;
 pub(crate) use queue::{Condition, CopyEngine, Effect, Kind, StreamKey, Work};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cuda_headers::driver::CUresult;
 use gpu_sim_core::now_ns;
 
-use super::drive::{Act, Agenda, drive, drive_soon, wake_executor_by};
+use super::drive::{Act, Agenda, drive, drive_if_free, drive_soon, wake_executor_by};
 use super::mark::Mark;
 use super::queue::{Head, Kind, Stream, StreamKey, Work};
 use super::wait::{progress, wait_for_progress};
@@ -82,7 +82,7 @@ pub(crate) fn create_stream(
 
 /// Whether everything in the stream is done.
 pub(crate) fn is_idle(key: StreamKey) -> Result<bool, CUresult> {
-    drive();
+    drive_if_free();
     let mut engine = lock();
     let device = engine.stream(key).ok_or(GONE)?.device;
     let consumed = engine.device(device).timeline.consumed();
@@ -115,6 +115,7 @@ pub(crate) fn wait_for_mark(key: StreamKey, mark: &Arc<Mark>) -> Result<(), CUre
 /// Puts work at the end of a stream.
 pub(crate) fn enqueue(key: StreamKey, mut work: Work) -> Result<(), CUresult> {
     let launches = matches!(work, Work::Kernel { .. } | Work::Spin(_));
+    let mut others_drive = false;
     loop {
         let seen = progress();
         let mut engine = lock();
@@ -126,7 +127,7 @@ pub(crate) fn enqueue(key: StreamKey, mut work: Work) -> Result<(), CUresult> {
             continue;
         }
         let waits = engine.keep_order(key, now);
-        match engine.try_enqueue(key, work, now)? {
+        match engine.try_enqueue(key, work, now, others_drive)? {
             Attempt::Done => {
                 drop(engine);
                 if waits {
@@ -137,7 +138,7 @@ pub(crate) fn enqueue(key: StreamKey, mut work: Work) -> Result<(), CUresult> {
             Attempt::DriveFirst(back) => {
                 work = back;
                 drop(engine);
-                drive();
+                others_drive = !drive_if_free();
             }
             Attempt::DriveAfter => {
                 drop(engine);
@@ -149,7 +150,13 @@ pub(crate) fn enqueue(key: StreamKey, mut work: Work) -> Result<(), CUresult> {
 }
 
 impl Engine {
-    fn try_enqueue(&mut self, key: StreamKey, work: Work, now: u64) -> Result<Attempt, CUresult> {
+    fn try_enqueue(
+        &mut self,
+        key: StreamKey,
+        work: Work,
+        now: u64,
+        others_drive: bool,
+    ) -> Result<Attempt, CUresult> {
         let stream = self.stream(key).ok_or(GONE)?;
         let (device, tail) = (stream.device, stream.tail);
         if !stream.queue.is_empty() {
@@ -158,7 +165,7 @@ impl Engine {
         }
         let surely_busy = tail > self.device(device).timeline.at_most(now);
         if !surely_busy {
-            if self.is_due(now) {
+            if !others_drive && self.is_due(now) {
                 return Ok(Attempt::DriveFirst(work));
             }
             self.device(device).timeline.advance(now, None);
