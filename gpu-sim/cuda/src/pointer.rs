@@ -48,7 +48,7 @@ fn context(allocation: &Allocation) -> CUcontext {
 /// The value of an attribute for an address inside an allocation.
 fn value(found: &Allocation, address: CUdeviceptr, attr: Attribute) -> Result<Value, CUresult> {
     let flag = |set: bool| Value::Int(c_int::from(set));
-    let managed = found.family == Family::Managed;
+    let managed = found.family.is_managed();
     let size = found.size as u64;
     Ok(match attr {
         Attribute::CU_POINTER_ATTRIBUTE_CONTEXT => Value::Pointer(context(found).0.cast()),

@@ -146,7 +146,8 @@ entry! {
         out(dptr, narrow?)
     }
 
-    /// Counts as device memory in full from the start.
+    /// Counts as device memory in full from the start, while the device has room; else it stays
+    /// with the host.
     fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: c_uint),
     null { answer(out(dptr, null_address(bytesize))) } {
         let known = [
@@ -156,7 +157,10 @@ entry! {
         if dptr.is_null() || !known.contains(&flags) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        let address = linear(bytesize, Family::Managed)?;
+        let address = match linear(bytesize, Family::Managed) {
+            Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => linear(bytesize, Family::ManagedHost),
+            other => other,
+        }?;
         if let Some(allocation) = memory::lock()?.table.get_mut(place(address)?) {
             allocation.flags = flags;
         }

@@ -18,40 +18,54 @@ struct Shared {
     live: usize,
 }
 
+/// What a heap's memory counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// What the application allocates: blocks are held, and what it asked for is counted.
+    Linear,
+    /// Variables of modules: small ones lie in what the context holds anyway, and none was asked
+    /// for by an allocation call.
+    Modules,
+    /// Managed memory that stays with the host.
+    Host,
+}
+
 /// Blocks in use.
 #[derive(Debug)]
 pub(crate) struct Heap {
-    for_modules: bool,
+    purpose: Purpose,
     shared: BTreeMap<usize, Shared>,
     /// Starts of shared blocks by (context, device of the simulation).
     by_owner: HashMap<(u64, usize), Vec<usize>>,
 }
 
 impl Heap {
-    /// What the application allocates: blocks are held, and what it asked for is counted.
-    pub(crate) fn linear() -> Self {
+    fn new(purpose: Purpose) -> Self {
         Self {
-            for_modules: false,
+            purpose,
             shared: BTreeMap::new(),
             by_owner: HashMap::new(),
         }
     }
 
-    /// Variables of modules: small ones lie in what the context holds anyway, and none was asked
-    /// for by an allocation call.
+    pub(crate) fn linear() -> Self {
+        Self::new(Purpose::Linear)
+    }
+
     pub(crate) fn modules() -> Self {
-        Self {
-            for_modules: true,
-            ..Self::linear()
-        }
+        Self::new(Purpose::Modules)
+    }
+
+    pub(crate) fn host() -> Self {
+        Self::new(Purpose::Host)
     }
 
     /// (held, requested) as this heap charges them.
     fn amounts(&self, held: usize, len: usize) -> (usize, usize) {
-        match self.for_modules {
-            false => (held, len),
-            true if len > SMALL => (held, 0),
-            true => (0, 0),
+        match self.purpose {
+            Purpose::Linear => (held, len),
+            Purpose::Modules if len > SMALL => (held, 0),
+            Purpose::Modules | Purpose::Host => (0, 0),
         }
     }
 

@@ -48,7 +48,7 @@ fn hints<T>(id: u64, with: impl FnOnce(&mut Hints) -> T) -> T {
 
 /// Id of the managed allocation in which a range lies.
 fn managed(address: CUdeviceptr, len: usize) -> Result<u64, CUresult> {
-    let found = memory::find(address).filter(|found| found.family == Family::Managed);
+    let found = memory::find(address).filter(|found| found.family.is_managed());
     let found = found.filter(|found| len > 0 && found.contains(address, len));
     found.map(|found| found.id).ok_or(INVALID)
 }

@@ -34,12 +34,14 @@ pub(crate) struct Memory {
     pub(crate) table: Table,
     linear: Heap,
     modules: Heap,
+    host: Heap,
 }
 
 impl Memory {
     fn heap(&mut self, family: Family) -> (&mut Heap, &mut Arena) {
         match family {
             Family::Global => (&mut self.modules, &mut self.arena),
+            Family::ManagedHost => (&mut self.host, &mut self.arena),
             _ => (&mut self.linear, &mut self.arena),
         }
     }
@@ -71,12 +73,12 @@ pub(crate) fn lock() -> Result<Locked, CUresult> {
     let mut guard = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     if guard.is_none() {
         let arena = Arena::new().map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-        let (linear, modules) = (Heap::linear(), Heap::modules());
         *guard = Some(Memory {
             arena,
             table: Table::default(),
-            linear,
-            modules,
+            linear: Heap::linear(),
+            modules: Heap::modules(),
+            host: Heap::host(),
         });
     }
     Ok(Locked(guard))
@@ -140,7 +142,7 @@ pub(crate) fn allocate(owner: Owner, size: usize, family: Family) -> Result<usiz
 /// Frees what [`allocate`] gave; `CUDA_ERROR_INVALID_VALUE` for anything else.
 pub(crate) fn free(base: usize) -> Result<(), CUresult> {
     free_if(base, |family| {
-        matches!(family, Family::Linear | Family::Managed)
+        family == Family::Linear || family.is_managed()
     })
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn free_array(base: usize) -> Result<(), CUresult> {
 /// Takes linear or managed memory out of the program's sight; the answer gives it back.
 pub(crate) fn detach(base: usize) -> Result<impl FnOnce() + Send, CUresult> {
     let mut memory = lock()?;
-    let fits = |found: &&Allocation| matches!(found.family, Family::Linear | Family::Managed);
+    let fits = |found: &&Allocation| found.family == Family::Linear || found.family.is_managed();
     let found = memory
         .table
         .get(base)

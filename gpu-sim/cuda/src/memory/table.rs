@@ -12,6 +12,8 @@ pub(crate) enum Family {
     Linear,
     /// `cuMemAllocManaged`.
     Managed,
+    /// The same where the device had no room: it stays with the host.
+    ManagedHost,
     /// A variable of a module.
     Global,
     /// An array's, which has no address for the application.
@@ -30,6 +32,12 @@ pub(crate) enum Family {
     Host,
     /// The application's own memory, registered.
     Registered,
+}
+
+impl Family {
+    pub(crate) fn is_managed(self) -> bool {
+        matches!(self, Self::Managed | Self::ManagedHost)
+    }
 }
 
 /// An allocation.
@@ -139,7 +147,11 @@ impl Table {
             allocation.owner.context == context
                 && matches!(
                     allocation.family,
-                    Family::Linear | Family::Managed | Family::Global | Family::Array
+                    Family::Linear
+                        | Family::Managed
+                        | Family::ManagedHost
+                        | Family::Global
+                        | Family::Array
                 )
         };
         let bases: Vec<usize> = self

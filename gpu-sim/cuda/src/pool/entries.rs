@@ -79,7 +79,7 @@ fn free(address: CUdeviceptr, stream: CUstream, per_thread: bool) -> Result<(), 
             order::when_reached(stream, per_thread, Box::new(unmap))
         }
         // Other memory too, as the programming guide says: here as well in the stream's order.
-        Family::Linear | Family::Managed => {
+        Family::Linear | Family::Managed | Family::ManagedHost => {
             order::when_reached(stream, per_thread, Box::new(memory::detach(found.base)?))
         }
         _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),

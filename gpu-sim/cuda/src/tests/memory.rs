@@ -133,6 +133,17 @@ fn managed_memory_is_reached_from_the_host() {
 }
 
 #[test]
+fn managed_memory_may_be_larger_than_the_device() {
+    let gpu = Gpu::on(1);
+    let mut address = 0;
+    ok!(cuMemAllocManaged(&raw mut address, 2048 * MIB, 1));
+    assert_eq!(gpu.usage(1), (0, 0), "it stays with the host");
+    ok!(cuMemsetD8_v2(address, 1, 100));
+    ok!(cuMemFree_v2(address));
+    assert_eq!(cu!(cuMemFree_v2(address)), INVALID);
+}
+
+#[test]
 fn pointers_tell_where_they_belong() {
     let gpu = Gpu::new();
     let address = alloc(1000);
