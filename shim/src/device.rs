@@ -35,7 +35,8 @@ pub(crate) struct Device {
     pub(crate) context_charge: u64,
     /// This process's contexts on it.
     pub(crate) contexts: Lock<DeviceContexts>,
-    handle: CUdevice,
+    /// Its driver handle.
+    pub(crate) handle: CUdevice,
     ledger: Ledger<'static>,
     /// Its GPU time, shared by the group.
     bucket: &'static Bucket,

@@ -11,6 +11,7 @@ crate::hook::uses! { DRIVER as fns;
     cuCtxPopCurrent_v2
     cuCtxPushCurrent_v2
     cuDeviceGet
+    cuDeviceGetAttribute
     cuDeviceGetCount
     cuDeviceGetUuid
     cuDeviceGetUuid_v2

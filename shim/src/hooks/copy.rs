@@ -10,10 +10,10 @@ use cuda_headers::fns;
 
 use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time::{self, Transfer};
+use crate::time;
 
 hooks! { DRIVER as fns, if time::limited();
-    /// Charged by bytes until copies of its size have been measured.
+    /// Charged by its bytes.
     fn cuMemcpyDtoD(
         dstDevice: CUdeviceptr_v1,
         srcDevice: CUdeviceptr_v1,
@@ -221,13 +221,9 @@ fn copy(
     (stream, per_thread): (CUstream, bool),
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    let bytes = bytes.try_into().unwrap_or(u64::MAX);
-    time::transfer(
-        Transfer::Copy,
-        bytes,
-        time::stream(stream, per_thread),
-        call,
-    )
+    // Read once and written once.
+    let traffic = bytes.try_into().unwrap_or(u64::MAX).saturating_mul(2);
+    time::transfer(traffic, time::stream(stream, per_thread), call)
 }
 
 /// The host waits for the default stream.

@@ -7,10 +7,10 @@ use cuda_headers::fns;
 
 use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time::{self, Transfer};
+use crate::time;
 
 hooks! { DRIVER as fns, if time::limited();
-    /// Charged by bytes until fills of its size have been measured.
+    /// Charged by its bytes.
     fn cuMemsetD8(dstDevice: CUdeviceptr_v1, uc: c_uchar, N: c_uint) -> CUresult =
         |call| fill(rows(N, 1_u64, 1), (NULL_STREAM, false), &call);
 
@@ -243,12 +243,7 @@ fn fill(
     (stream, per_thread): (CUstream, bool),
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    time::transfer(
-        Transfer::Fill,
-        bytes,
-        time::stream(stream, per_thread),
-        call,
-    )
+    time::transfer(bytes, time::stream(stream, per_thread), call)
 }
 
 /// Bytes of so many rows of so many elements.

@@ -1,5 +1,7 @@
 //! The engine in closed loops: programs that launch as fast as they are let, or as they can.
 
+use cuda_headers::driver::CUresult;
+
 use super::gpu::Gpu;
 use super::model::{FOREVER, MS, Model, Process, US};
 
@@ -288,6 +290,33 @@ fn a_captured_launch_is_neither_charged_nor_delayed() {
     model.capturing.set(0);
     process.engine.capture(false);
     assert!(!process.engine.is_capturing());
+}
+
+/// Fills and copies are charged by their bytes and never measured; the kernels around them are.
+#[test]
+fn transfers_are_charged_by_their_bytes() {
+    use super::shape::Stream;
+    let (model, process) = (Model::new(), Process::new(50));
+    // 1 GB/ms: 50 MB take 50 us.
+    process.engine.device(0).unwrap().set_bandwidth(1_000_000);
+    let stream = Stream {
+        handle: 0x5000,
+        per_thread: false,
+    };
+    let got = share(&model, 2, || {
+        process.launch(&model, 0x5000, 7, 50 * US);
+        let copied = || {
+            model.launch(0x5000, 50 * US);
+            CUresult::CUDA_SUCCESS
+        };
+        let answer = process
+            .engine
+            .transfer(&model, &process.thread, stream, 48_000_000, &copied);
+        assert_eq!(answer, CUresult::CUDA_SUCCESS);
+    });
+    // Each kernel is measured by itself, to half a microsecond.
+    println!("a kernel and a copy in turn: 50 % asked, {got:.0} got");
+    assert!((got - 500.0).abs() < 15.0, "{got}");
 }
 
 #[test]

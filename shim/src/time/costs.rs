@@ -138,8 +138,7 @@ impl Costs {
     }
 
     /// The cost of a shape, which is entered with a guess where it is not known: from the cost of other
-    /// sizes of the function, from what can be said of the work itself, from what most work of this
-    /// process costs, or else [`FIRST_GUESS`].
+    /// sizes of the function, from what most work of this process costs, or else [`FIRST_GUESS`].
     pub(crate) fn find_or_guess(&self, work: &Work) -> Cost {
         if let Some(cost) = self.find(work.shape) {
             return cost;
@@ -147,7 +146,6 @@ impl Costs {
         let guess = Cost {
             ns: self
                 .by_function(work)
-                .or((work.guess > 0).then_some(i64::from(work.guess)))
                 .or_else(|| self.most_cost())
                 .unwrap_or(FIRST_GUESS),
             samples: 0,

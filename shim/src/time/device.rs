@@ -12,11 +12,20 @@ use super::flight::Flight;
 use super::settler::Settler;
 use super::try_lock::TryLock;
 
+/// Bytes per microsecond, where a device does not say: 200 GB/s, as slow devices have.
+const SLOW_MEMORY: u32 = 200_000;
+/// What the smallest fill or copy takes, ns.
+const TRANSFER: i64 = 2_000;
+/// No fill or copy takes longer, however many bytes its arguments name: a second.
+const LONGEST_TRANSFER: i64 = 1_000_000_000;
+
 /// A bucket, this process's rate for it, and the work in flight.
 #[derive(Debug)]
 pub(super) struct Device {
     bucket: AtomicPtr<Bucket>,
     rate: AtomicU32,
+    /// Bytes that its memory moves in a microsecond; 0: unknown.
+    bandwidth: AtomicU32,
     own: OwnShare,
     pub(super) flight: Flight,
     pub(super) settler: TryLock<Settler>,
@@ -43,6 +52,7 @@ impl Device {
         Self {
             bucket: AtomicPtr::new(ptr::null_mut()),
             rate: AtomicU32::new(0),
+            bandwidth: AtomicU32::new(0),
             own: OwnShare::new(),
             flight: Flight::new(),
             settler: TryLock::new(Settler::new()),
@@ -55,6 +65,24 @@ impl Device {
         // SYNC POINT: pairs with the load in `account`.
         self.bucket.store(ptr::from_ref(bucket).cast_mut(), Release);
         rate.is_some()
+    }
+
+    /// Sets the bandwidth of its memory, in bytes per microsecond.
+    pub(super) fn set_bandwidth(&self, bandwidth: u32) {
+        self.bandwidth.store(bandwidth, Relaxed);
+    }
+
+    /// What moving so many bytes in or out of its memory takes, ns.
+    pub(super) fn transfer_time(&self, bytes: u64) -> i64 {
+        let bandwidth = match self.bandwidth.load(Relaxed) {
+            0 => SLOW_MEMORY,
+            known => known,
+        };
+        let moving = u128::from(bytes) * 1000 / u128::from(bandwidth);
+        i64::try_from(moving)
+            .unwrap_or(i64::MAX)
+            .min(LONGEST_TRANSFER)
+            .saturating_add(TRANSFER)
     }
 
     /// Its account, if it has a limit.

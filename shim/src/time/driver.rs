@@ -1,7 +1,8 @@
 //! The real driver behind [`Gpu`]. Errors are swallowed: those that last are the application's to meet.
 
 use cuda_headers::driver::{
-    CUcontext, CUevent, CUevent_flags, CUresult, CUstream, CUstreamCaptureStatus,
+    CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUresult, CUstream,
+    CUstreamCaptureStatus,
 };
 use quota_abi::sync::AtomicU32;
 
@@ -109,6 +110,21 @@ impl Gpu for Driver {
 }
 
 impl Driver {
+    /// What a device's memory moves, in bytes per microsecond; 0 if the driver does not say.
+    pub(super) fn bandwidth(&self, device: CUdevice) -> u32 {
+        let kilohertz = attribute(
+            device,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
+        );
+        let bits = attribute(
+            device,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
+        );
+        // Two transfers a clock. kHz x bytes is bytes per millisecond.
+        let bytes = u64::from(kilohertz) * 2 * u64::from(bits) / 8 / 1000;
+        u32::try_from(bytes).unwrap_or(0)
+    }
+
     /// The device of a stream that is not necessarily of the current context.
     pub(super) fn device_of(&self, stream: Stream) -> Option<usize> {
         let mut context = CUcontext(core::ptr::null_mut());
@@ -126,6 +142,15 @@ impl Driver {
         unsafe { call!(cuCtxPopCurrent_v2(&raw mut context)) };
         found.map(|(_, device)| device)
     }
+}
+
+fn attribute(device: CUdevice, which: CUdevice_attribute) -> u32 {
+    let mut value = 0;
+    // SAFETY: a live out-pointer.
+    let answer = unsafe { call!(cuDeviceGetAttribute(&raw mut value, which, device)) };
+    succeeded(answer)
+        .and_then(|()| u32::try_from(value).ok())
+        .unwrap_or(0)
 }
 
 fn succeeded(answer: CUresult) -> Option<()> {

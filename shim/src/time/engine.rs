@@ -13,7 +13,7 @@ use super::device::{Account, Device};
 use super::gate::Place;
 use super::gpu::Gpu;
 use super::markers::Markers;
-use super::shape::Work;
+use super::shape::{Stream, Work};
 use super::thread::{NEVER, Thread};
 
 /// A span is closed when it holds this much work, ns: event pairs resolve 0.5 µs and jitter by tens.
@@ -176,31 +176,64 @@ impl Engine {
         };
         let answer = launch();
         let span = thread.span(work.stream.key());
-        if answer != CUresult::CUDA_SUCCESS {
-            thread.unspend(span, paid.price);
-            if paid.after == After::Close {
-                self.abandon(span);
+        match paid.after {
+            After::Nothing if answer == CUresult::CUDA_SUCCESS => {}
+            After::Nothing => thread.unspend(span, paid.price),
+            After::Open(index) if answer == CUresult::CUDA_SUCCESS => {
+                gpu.quietly(|| self.open(gpu, thread, span, index, work));
             }
-        } else {
-            match paid.after {
-                After::Nothing => {}
-                After::Open(index) => {
-                    gpu.quietly(|| self.open(gpu, thread, span, index, work));
-                }
-                After::Close => gpu.quietly(|| self.close(gpu, span)),
+            After::Open(_) => thread.pay_back(paid.price),
+            After::Close if answer == CUresult::CUDA_SUCCESS => {
+                gpu.quietly(|| self.close(gpu, span));
+            }
+            After::Close => {
+                thread.unspend(span, paid.price);
+                self.abandon(span);
             }
         }
         thread.leave(gpu.now(), paid.price);
         answer
     }
 
-    /// Everything before the launch. `None`: it is not for us to count.
-    fn pay(&self, gpu: &impl Gpu, thread: &Thread, work: &Work) -> Option<Paid> {
-        let epoch = self.epoch();
-        let capturing = self.is_capturing();
-        if capturing && gpu.captures(work.stream) {
+    /// A fill or a copy within the device, by `call`: charged by what its bytes take at the memory's bandwidth. It is not
+    /// measured, and a span on its stream ends before it.
+    pub(super) fn transfer(
+        &self,
+        gpu: &impl Gpu,
+        thread: &Thread,
+        stream: Stream,
+        traffic: u64,
+        call: &impl Fn() -> CUresult,
+    ) -> CUresult {
+        let price = gpu.quietly(|| {
+            let (place, _) = self.arrive(gpu, thread, stream)?;
+            let span = thread.span(stream.key());
+            if span.is_open() && span.stream.get() == stream.key() {
+                self.close(gpu, span);
+                span.stream.set(0);
+            }
+            let price = place.device.transfer_time(traffic);
+            if thread.batch.get() < price || thread.left.get() == 0 {
+                self.take(gpu, thread, place, stream.key(), price);
+            }
+            thread.pay(price);
+            Some(price)
+        });
+        let answer = call();
+        if let Some(price) = price
+            && answer != CUresult::CUDA_SUCCESS
+        {
+            thread.pay_back(price);
+        }
+        answer
+    }
+
+    /// The beginning of a refill: where the thread is, and what has ended there. `None`: the call is not for us to count.
+    fn arrive(&self, gpu: &impl Gpu, thread: &Thread, stream: Stream) -> Option<(Place<'_>, u64)> {
+        if self.is_capturing() && gpu.captures(stream) {
             return None;
         }
+        let epoch = self.epoch();
         if thread.seen.get() != epoch {
             self.look_up(gpu, thread, epoch);
         }
@@ -218,7 +251,15 @@ impl Engine {
             account,
         };
         self.settle(gpu, place, now);
+        Some((place, now))
+    }
 
+    /// Everything before the launch. `None`: it is not for us to count.
+    fn pay(&self, gpu: &impl Gpu, thread: &Thread, work: &Work) -> Option<Paid> {
+        let epoch = self.epoch();
+        let capturing = self.is_capturing();
+        let (place, now) = self.arrive(gpu, thread, work.stream)?;
+        let Place { index, device, .. } = place;
         let key = work.stream.key();
         let span = thread.span(key);
         if span.stream.get() != key {
@@ -260,7 +301,7 @@ impl Engine {
             // While this process had nothing to do another one got the GPU, and the first launch has to wait
             // for the end of its slice. So that this does not look like work, the span begins behind it. Not where
             // several streams are in use: what runs side by side is charged once only as far as it is measured.
-            thread.spend(span, work.shape, price);
+            thread.pay(price);
             return Some(Paid {
                 price,
                 after: After::Open(index),

@@ -35,7 +35,7 @@ use quota_abi::bucket::Rate;
 use self::driver::Driver;
 use self::engine::{Engine, UNKNOWN, UNLIMITED};
 use self::gpu::Context;
-pub(crate) use self::shape::{Geometry, Transfer};
+pub(crate) use self::shape::Geometry;
 use self::shape::{Stream, Work};
 use self::thread::Thread;
 use crate::guard::Aside;
@@ -63,6 +63,7 @@ pub(crate) fn begin(process: &'static Process) {
     for device in process.devices.iter() {
         if let (Some(engine), Some(bucket)) = (ENGINE.device(device.number), device.bucket()) {
             engine.limit(bucket, device.compute.and_then(Rate::from_ppm));
+            engine.set_bandwidth(Driver.bandwidth(device.handle));
         }
     }
     ENGINE.limits_changed();
@@ -100,14 +101,16 @@ pub(crate) fn graph(
     })
 }
 
-/// A fill, or a copy within the device.
+/// A fill, or a copy within the device, that reads and writes `traffic` bytes of its memory.
 pub(crate) fn transfer(
-    kind: Transfer,
-    bytes: u64,
+    traffic: u64,
     on: Stream,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    submit(call, || Work::transfer(kind, bytes, on))
+    ready()?;
+    THREAD
+        .try_with(|thread| ENGINE.transfer(&Driver, thread, on, traffic, call))
+        .map_err(|_| Aside::Unknown)
 }
 
 /// One launch on several devices: each part is charged to its device, by estimate alone.
@@ -155,17 +158,21 @@ fn geometry(part: &CUDA_LAUNCH_PARAMS) -> Geometry {
 
 #[inline]
 fn submit(call: &impl Fn() -> CUresult, work: impl FnOnce() -> Work) -> Result<CUresult, Aside> {
-    let epoch = ENGINE.epoch();
-    if epoch == UNLIMITED {
-        return Err(Aside::NotLimited);
-    }
-    if epoch == UNKNOWN {
-        attach()?;
-    }
+    ready()?;
     let work = work();
     THREAD
         .try_with(|thread| ENGINE.submit(&Driver, thread, &work, call))
         .map_err(|_| Aside::Unknown)
+}
+
+/// Makes sure that limits were looked for, and that there is one.
+#[inline]
+fn ready() -> Result<(), Aside> {
+    match ENGINE.epoch() {
+        UNLIMITED => Err(Aside::NotLimited),
+        UNKNOWN => attach(),
+        _ => Ok(()),
+    }
 }
 
 /// A launch before any limit was looked for: a driver that was initialised past us.

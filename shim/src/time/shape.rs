@@ -37,10 +37,8 @@ pub(crate) struct Work {
     pub(crate) shape: u64,
     /// Identifies the function, for the cost of a shape not seen yet; 0: none.
     pub(crate) function: u64,
-    /// How large this shape is among those of its function: blocks, or bytes.
+    /// How large this shape is among those of its function: blocks.
     pub(crate) size: u64,
-    /// Nanoseconds, where they can be guessed from the size; 0: no idea.
-    pub(crate) guess: u32,
     /// Where it is launched.
     pub(crate) stream: Stream,
     /// Whether it may start before the work ahead of it ends (programmatic dependent launch): no marker
@@ -95,7 +93,6 @@ impl Work {
             size: u64::from(gx)
                 .saturating_mul(u64::from(gy))
                 .saturating_mul(u64::from(gz)),
-            guess: 0,
             stream,
             joined,
         }
@@ -108,7 +105,6 @@ impl Work {
             shape: Self::graph_shape(exec, generation),
             function: 0,
             size: 0,
-            guess: 0,
             stream,
             joined: false,
         }
@@ -118,43 +114,6 @@ impl Work {
     #[inline]
     pub(crate) fn graph_shape(exec: usize, generation: u64) -> u64 {
         mix(mix(exec as u64, generation), 0x6772_6170_6800) | 1
-    }
-
-    /// A fill of `bytes`, or a copy within the device.
-    pub(crate) fn transfer(kind: Transfer, bytes: u64, stream: Stream) -> Self {
-        // Sizes that differ by less than an eighth count as one shape.
-        let class = bytes.max(1).ilog2();
-        let step = (bytes >> class.saturating_sub(3)) & 7;
-        let function = mix(kind as u64, 0x636f_7079) | 1;
-        let shape = mix(function, u64::from(class) << 8 | step) | 1;
-        Self {
-            shape,
-            function,
-            size: bytes,
-            guess: u32::try_from(2_000 + bytes / kind.bytes_per_ns()).unwrap_or(u32::MAX),
-            stream,
-            joined: false,
-        }
-    }
-}
-
-/// Work of the device's own memory system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Transfer {
-    /// `cuMemset*`.
-    Fill = 1,
-    /// `cuMemcpyDtoD*`.
-    Copy = 2,
-}
-
-impl Transfer {
-    /// The bandwidth that a first estimate assumes: that of slow memory (GB/s), so that the estimate is
-    /// high until the first measurement.
-    const fn bytes_per_ns(self) -> u64 {
-        match self {
-            Self::Fill => 200,
-            Self::Copy => 100,
-        }
     }
 }
 

@@ -202,19 +202,31 @@ impl Thread {
         self.seen.set(NEVER);
     }
 
-    /// Pays for one launch out of the batch.
+    /// Pays for one call out of the batch.
     #[inline]
-    pub(super) fn spend(&self, span: &Span, shape: u64, cost: i64) {
+    pub(super) fn pay(&self, cost: i64) {
         self.batch.set(self.batch.get() - cost);
         self.left.set(self.left.get().saturating_sub(1));
+    }
+
+    /// Undoes [`Self::pay`].
+    #[inline]
+    pub(super) fn pay_back(&self, cost: i64) {
+        self.batch.set(self.batch.get() + cost);
+        self.left.set(self.left.get() + 1);
+    }
+
+    /// Pays for one launch of a span.
+    #[inline]
+    pub(super) fn spend(&self, span: &Span, shape: u64, cost: i64) {
+        self.pay(cost);
         span.add(shape, cost);
     }
 
     /// Undoes [`Self::spend`].
     #[inline]
     pub(super) fn unspend(&self, span: &Span, cost: i64) {
-        self.batch.set(self.batch.get() + cost);
-        self.left.set(self.left.get() + 1);
+        self.pay_back(cost);
         span.take_back(cost);
     }
 
