@@ -11,7 +11,7 @@ use cuda_headers::driver::{
 };
 
 use crate::entry::entry;
-use crate::memory::{self, Family};
+use crate::memory;
 use crate::{device, order};
 
 const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
