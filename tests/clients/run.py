@@ -31,7 +31,8 @@ def fills(client, name, bare, quota, exact=False):
            f"{name}: {quota['fitted']} blocks of {mib(BLOCK)} fitted into {mib(QUOTA)}")
     expect(bare["fitted"] > most, f"{name}: bare, only {bare['fitted']} blocks fitted into {mib(DEVICE)}")
     for run, figures in (("bare", bare), ("quota", quota)):
-        expect(OOM[client] in figures["error"], f"{name}: {run}, the error was {figures['error']!r}")
+        oversubscribed = name == "managed" and run == "bare"  # there, memory moves to the host instead
+        expect(OOM[client] in figures["error"] or oversubscribed, f"{name}: {run}, the error was {figures['error']!r}")
         expect(figures["again"] == figures["fitted"], f"{name}: {run}, {figures['again']} of {figures['fitted']} blocks fitted the second time")
     return f"{name} {bare['fitted']} blocks bare, {quota['fitted']} under quota"
 

@@ -1,11 +1,11 @@
 // A library that was opened with RTLD_DEEPBIND uses the driver beside one that was not.
 //
-//   deepbind LIBRARY
+//   deepbind LIBRARY [blocks]
 // link: -ldl
 #include "cu.h"
 
 int main(int argc, char **argv) {
-    if (argc != 2) return 2;
+    if (argc < 2) return 2;
     CUdeviceptr pointer;
     cu_begin();
     OK(CU(cuMemAlloc_v2)(&pointer, 4096));
@@ -15,6 +15,11 @@ int main(int argc, char **argv) {
     MUST(deep);
     printf("deep: %d\n", deep());
     printf("again: %d\n", deep());
+    if (argc > 2) {
+        int (*blocks)(void) = (int (*)(void))dlsym(library, "deep_blocks");
+        MUST(blocks);
+        printf("blocks=%d\n", blocks());
+    }
     printf("free: %d\n", CU(cuMemFree_v2)(pointer));
     return 0;
 }

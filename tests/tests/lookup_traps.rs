@@ -93,13 +93,23 @@ fn a_stub_bound_to_its_own_names_is_limited() {
     assert_eq!(client.stderr, "");
 }
 
-/// Such a library's look-ups go past every preloaded one. That is known; it must not crash or
-/// confuse what is accounted.
+/// Such a library's references go past every preloaded one; Taichi is one.
 #[test]
-fn deep_bound_libraries_work() {
+fn deep_bound_libraries_are_limited() {
     same_as_bare("deepbind", &|sim| {
         sim.client("deepbind").arg(library("deep_library"))
     });
+    let sim = Sim::new();
+    let client = sim
+        .client("deepbind")
+        .arg(library("deep_library"))
+        .arg("blocks")
+        .memory("1GiB")
+        .free_context()
+        .run()
+        .ok();
+    // The program itself holds a little, so the fourth block does not fit.
+    assert_eq!(client.number("blocks"), 3);
 }
 
 #[test]

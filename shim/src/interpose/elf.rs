@@ -65,6 +65,39 @@ pub(super) fn each<F: FnMut(Object<'_>) -> bool>(mut visit: F) {
     }
 }
 
+/// How many objects the loader has ever loaded, and how many of them are there now.
+#[derive(Copy, Clone)]
+pub(super) struct Loads {
+    pub(super) ever: u64,
+    pub(super) present: u64,
+}
+
+/// Asks the loader; the answer comes with its first object.
+pub(super) fn loads() -> Option<Loads> {
+    unsafe extern "C" fn callback(
+        info: *mut libc::dl_phdr_info,
+        size: usize,
+        answer: *mut c_void,
+    ) -> c_int {
+        // An old loader's structure ends before these counts.
+        if size >= size_of::<libc::dl_phdr_info>() {
+            // SAFETY: `answer` is the variable below; the loader passes valid information.
+            let (answer, info) = unsafe { (&mut *answer.cast::<Option<Loads>>(), &*info) };
+            *answer = Some(Loads {
+                ever: info.dlpi_adds,
+                present: info.dlpi_adds.saturating_sub(info.dlpi_subs),
+            });
+        }
+        1
+    }
+    let mut answer: Option<Loads> = None;
+    // SAFETY: the callback gets the variable that outlives the call.
+    unsafe {
+        libc::dl_iterate_phdr(Some(callback), (&raw mut answer).cast());
+    }
+    answer
+}
+
 /// An address in this object.
 fn us() -> usize {
     (us as fn() -> usize as *const c_void).addr()

@@ -6,7 +6,7 @@
 
 use core::ffi::{c_char, c_void};
 
-use super::{elf, real};
+use super::{deep, elf, real};
 use crate::hook::Entry;
 use crate::hooks;
 
@@ -27,6 +27,10 @@ pub(super) unsafe extern "C" fn answer(
     real::resolve();
     if name.is_null() {
         return REAL;
+    }
+    // A look-up in one library, rather than in the process, is what follows the opening of one.
+    if handle != libc::RTLD_NEXT && handle != libc::RTLD_DEFAULT {
+        deep::bind_new_objects();
     }
     // SAFETY: `dlsym` takes NUL-terminated names.
     let Some(entry) = (unsafe { hooks::NAMES.find(name) }) else {

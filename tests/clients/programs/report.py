@@ -5,6 +5,7 @@ import json
 
 MIB = 1 << 20
 BLOCK = 128 * MIB
+MOST = 40  # more than the device has: managed memory, bare, may be more than that
 
 
 def fill(take, oom, settle=lambda: None):
@@ -13,7 +14,7 @@ def fill(take, oom, settle=lambda: None):
     `take` returns one block, which is given back when Python drops it; `oom` is the error's type; `settle` makes pending frees real.
     """
     held, error = [], None
-    while error is None and len(held) < 1000:
+    while error is None and len(held) < MOST:
         try:
             held.append(take())
         except oom as e:
