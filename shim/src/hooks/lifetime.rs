@@ -32,25 +32,13 @@ hooks! { DRIVER as fns, if time::limited();
     };
 
     /// A thread keeps GPU time of one device at a time.
-    fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult = |call| {
-        let answer = call();
-        time::context_changed();
-        Ok(answer)
-    };
+    fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult = |call| time::entering(ctx, &call);
 
     /// As `cuCtxSetCurrent`.
-    fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult = |call| {
-        let answer = call();
-        time::context_changed();
-        Ok(answer)
-    };
+    fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult = |call| time::entering(ctx, &call);
 
     /// As `cuCtxSetCurrent`.
-    fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult = |call| {
-        let answer = call();
-        time::context_changed();
-        Ok(answer)
-    };
+    fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult = |call| time::entering(ctx, &call);
 
     /// As `cuCtxSetCurrent`.
     fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult = |call| {

@@ -30,14 +30,12 @@ impl Gpu for Driver {
 
     fn current(&self) -> Option<(Context, usize)> {
         let process = process::limited().ok()?;
-        let mut context = CUcontext(core::ptr::null_mut());
-        // SAFETY: a live out-pointer; reads the calling thread's state.
-        succeeded(unsafe { call!(cuCtxGetCurrent(&raw mut context)) })?;
+        let context = self.context()?;
         let mut device = 0;
-        // SAFETY: as above.
+        // SAFETY: a live out-pointer; reads the calling thread's state.
         succeeded(unsafe { call!(cuCtxGetDevice(&raw mut device)) })?;
         let device = process.devices.get(device)?;
-        Some((Context(context.0.addr()), device.number))
+        Some((context, device.number))
     }
 
     fn captures(&self, stream: Stream) -> bool {
@@ -110,6 +108,14 @@ impl Gpu for Driver {
 }
 
 impl Driver {
+    /// The calling thread's context.
+    pub(super) fn context(&self) -> Option<Context> {
+        let mut context = CUcontext(core::ptr::null_mut());
+        // SAFETY: a live out-pointer; reads the calling thread's state.
+        succeeded(unsafe { call!(cuCtxGetCurrent(&raw mut context)) })?;
+        Some(Context(context.0.addr())).filter(|context| context.0 != 0)
+    }
+
     /// What a device's memory moves, in bytes per microsecond; 0 if the driver does not say.
     pub(super) fn bandwidth(&self, device: CUdevice) -> u32 {
         let kilohertz = attribute(

@@ -1,10 +1,11 @@
 //! Taking markers away from what is about to be destroyed.
 
+use quota_abi::layout::DEVICES;
 use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
 
 use super::engine::Engine;
 use super::gate::{LONGEST_WAIT, Place};
-use super::gpu::{Context, Gpu};
+use super::gpu::{Context, Event, Gpu};
 use super::shape::Stream;
 
 impl Engine {
@@ -20,27 +21,29 @@ impl Engine {
     pub(super) fn drop_context(&self, gpu: &impl Gpu, context: Option<Context>, events_die: bool) {
         let patience = Patience::begin(gpu);
         let now = gpu.now();
-        for (index, device) in self.devices.iter().enumerate() {
-            let Some(account) = device.account() else {
-                continue;
-            };
-            // What has ended is settled while its events can still be asked.
+        // Until the markers are gone, nobody else may settle one or make one the reference.
+        let settlers: [_; DEVICES] = core::array::from_fn(|index| {
+            let device = self.device(index)?;
+            let account = device.account()?;
             let place = Place {
                 index,
                 device,
                 account,
             };
+            // What has ended is settled while its events can still be asked.
             gpu.quietly(|| self.settle(gpu, place, now));
-            while device.settler.try_lock().is_none_or(|mut settler| {
-                if let Some(event) = settler.drop_context(context)
-                    && !events_die
-                {
-                    gpu.quietly(|| gpu.destroy(event));
+            loop {
+                let settler = device.settler.try_lock();
+                if settler.is_some() || !patience.wait(gpu) {
+                    return settler;
                 }
-                false
-            }) && patience.wait(gpu)
-            {}
-        }
+            }
+        });
+        let destroy = |event: Option<Event>| {
+            if let Some(event) = event.filter(|_| !events_die) {
+                gpu.quietly(|| gpu.destroy(event));
+            }
+        };
         self.markers.drop_context(
             context,
             || patience.wait(gpu),
@@ -48,13 +51,12 @@ impl Engine {
                 if pending && let Some(device) = self.device(marker.device()) {
                     device.flight.arrive(marker.estimate.load(Relaxed), now);
                 }
-                if !events_die {
-                    for event in marker.strip().into_iter().flatten() {
-                        gpu.quietly(|| gpu.destroy(event));
-                    }
-                }
+                marker.strip().into_iter().for_each(destroy);
             },
         );
+        for mut settler in settlers.into_iter().flatten() {
+            destroy(settler.drop_context(context));
+        }
         self.next_epoch();
     }
 }

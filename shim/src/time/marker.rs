@@ -109,6 +109,11 @@ impl Marker {
         Context(self.context.load(Relaxed))
     }
 
+    /// The key of its stream.
+    pub(super) fn stream(&self) -> usize {
+        self.stream.load(Relaxed)
+    }
+
     pub(super) fn device(&self) -> usize {
         self.device.load(Relaxed)
     }

@@ -249,8 +249,30 @@ pub(crate) fn capture_ended(answer: CUresult) -> CUresult {
 #[inline]
 pub(crate) fn context_changed() {
     if ENGINE.epoch() > UNLIMITED {
-        let _ = THREAD.try_with(Thread::forget_context);
+        let current = Driver.context();
+        let _ = THREAD.try_with(|thread| {
+            if !thread.is_in(current) {
+                thread.forget_context();
+            }
+        });
     }
+}
+
+/// Calls the driver, which makes a context current. What is open in the one before is closed first.
+pub(crate) fn entering(
+    context: CUcontext,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    if ENGINE.epoch() > UNLIMITED {
+        let _ = THREAD.try_with(|thread| {
+            if !thread.is_in(Some(Context(context.0.addr()))) {
+                ENGINE.pause(&Driver, thread, None);
+            }
+        });
+    }
+    let answer = call();
+    context_changed();
+    Ok(answer)
 }
 
 /// A context is about to be destroyed, its events with it.

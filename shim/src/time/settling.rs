@@ -7,8 +7,8 @@ use super::gate::Place;
 use super::gpu::{Gpu, Passed};
 use super::thread::Thread;
 
-/// Markers that are looked at in vain before a settler leaves the rest for later.
-const UNPASSED: u32 = 6;
+/// Streams that are looked at in vain before a settler leaves the rest for later.
+const UNPASSED: u32 = 16;
 
 impl Engine {
     /// Charges what the markers show that the GPU has passed.
@@ -24,8 +24,13 @@ impl Engine {
         let Some(mut settler) = device.settler.try_lock() else {
             return;
         };
-        let mut unpassed = 0;
+        let mut unpassed = 0_u64;
         for (handle, marker) in self.markers.pending(index) {
+            // What lies behind a marker that was not passed has not been passed either.
+            let stream = 1 << (marker.stream().wrapping_mul(0x9e37_79b9) >> 26 & 63);
+            if unpassed & stream != 0 {
+                continue;
+            }
             let estimate = marker.estimate.load(Relaxed);
             match marker
                 .end()
@@ -35,8 +40,8 @@ impl Engine {
                     if unpassed == 0 {
                         device.flight.lead(estimate);
                     }
-                    unpassed += 1;
-                    if unpassed == UNPASSED {
+                    unpassed |= stream;
+                    if unpassed.count_ones() == UNPASSED {
                         break;
                     }
                     continue;

@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 
+use super::gpu::Context;
 use super::marker::Handle;
 use super::shape::{Stream, Work};
 
@@ -194,6 +195,11 @@ impl Thread {
     pub(super) fn span(&self, key: usize) -> &Span {
         let index = (key ^ key >> 3 ^ key >> 6 ^ key >> 9) % SPANS;
         self.spans.get(index).unwrap_or(&self.spans[0])
+    }
+
+    /// Whether what it keeps is for this context.
+    pub(super) fn is_in(&self, context: Option<Context>) -> bool {
+        context.is_some_and(|context| context.0 == self.context.get())
     }
 
     /// The next launch asks for context and device again.
