@@ -145,8 +145,13 @@ fn record(
     if event.context.id != stream.context.id {
         return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
-    if external && capture::is_capturing(&stream)? {
-        return ops::submit(&stream, Op::Record(event));
+    if external {
+        // Only a capture has a use for it.
+        return if capture::is_capturing(&stream)? {
+            ops::submit(&stream, Op::Record(event))
+        } else {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        };
     }
     if let Some(captured) = capture::record(&stream)? {
         *event.recorded() = Recorded::Captured(captured);
@@ -160,8 +165,12 @@ fn wait(stream: &Arc<Stream>, event: &Arc<Event>, flags: c_uint) -> Result<(), C
     if flags != 0 && !external {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    if external && capture::is_capturing(stream)? {
-        return ops::submit(stream, Op::Wait(Arc::clone(event)));
+    if external {
+        return if capture::is_capturing(stream)? {
+            ops::submit(stream, Op::Wait(Arc::clone(event)))
+        } else {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        };
     }
     let recorded = event.recorded().clone();
     if capture::wait(stream, &recorded)? {

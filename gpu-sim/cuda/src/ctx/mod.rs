@@ -59,13 +59,18 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 impl Context {
     /// Whether it can be used: it exists, and no kernel has broken it.
     pub(crate) fn check_alive(&self) -> Result<(), CUresult> {
-        if !self.alive.load(Ordering::Acquire) {
+        if !self.is_alive() {
             return Err(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED);
         }
         match self.poison.load(Ordering::Acquire) {
             0 => Ok(()),
             error => Err(CUresult(error)),
         }
+    }
+
+    /// Whether it exists, broken or not.
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
     }
 
     /// Breaks it: every later call in it answers this error until it is destroyed.
@@ -89,7 +94,7 @@ pub(crate) fn from_handle(handle: CUcontext) -> Result<&'static Context, CUresul
     let context = CONTEXTS
         .get(handle.0 as usize)
         .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
-    if context.alive.load(Ordering::Acquire) {
+    if context.is_alive() {
         Ok(*context)
     } else {
         Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
@@ -119,9 +124,7 @@ pub(crate) fn with_current<T>(
 /// All contexts that are alive.
 pub(crate) fn all() -> Vec<&'static Context> {
     let contexts = CONTEXTS.all().into_iter().map(|(_, context)| *context);
-    contexts
-        .filter(|context| context.alive.load(Ordering::Acquire))
-        .collect()
+    contexts.filter(|context| context.is_alive()).collect()
 }
 
 /// A new context, not yet alive and charged to nobody.

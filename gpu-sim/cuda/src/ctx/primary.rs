@@ -55,16 +55,12 @@ fn release(dev: CUdevice) -> Result<(), CUresult> {
     Ok(())
 }
 
-/// Frees what the context holds, whoever uses it; it stays retained and comes back empty.
+/// Ends the context, whoever uses it. It stays retained, and the next to retain it gets it back empty.
 fn reset(dev: CUdevice) -> Result<(), CUresult> {
     let mut all = primaries();
-    let primary = primary(&mut all, dev)?;
-    let (context, retained) = (primary.context, primary.retained);
+    let context = primary(&mut all, dev)?.context;
     drop(all);
-    if retained > 0 {
-        end(context);
-        bring_to_life(context)?;
-    }
+    end(context);
     Ok(())
 }
 
@@ -72,9 +68,6 @@ fn set_flags(dev: CUdevice, flags: c_uint) -> Result<(), CUresult> {
     check_flags(flags)?;
     let mut all = primaries();
     let primary = primary(&mut all, dev)?;
-    if primary.retained > 0 && primary.context.flags.load(Ordering::Relaxed) != flags {
-        return Err(CUresult::CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE);
-    }
     primary.context.flags.store(flags, Ordering::Relaxed);
     Ok(())
 }
@@ -87,7 +80,7 @@ entry! {
         }
         let mut all = primaries();
         let primary = primary(&mut all, dev)?;
-        if primary.retained == 0 {
+        if !primary.context.is_alive() {
             capture::check_unsafe_call()?;
             bring_to_life(primary.context)?;
         }
@@ -127,6 +120,6 @@ entry! {
         let mut all = primaries();
         let primary = primary(&mut all, dev)?;
         out(flags, primary.context.flags.load(Ordering::Relaxed))?;
-        out(active, c_int::from(primary.retained > 0))
+        out(active, c_int::from(primary.context.is_alive()))
     }
 }

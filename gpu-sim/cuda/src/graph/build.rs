@@ -6,7 +6,9 @@ use cuda_headers::driver::{
     CUgraph, CUgraphConditionalHandle, CUgraphEdgeData, CUgraphNode, CUresult,
 };
 
-use super::{Graph, INVALID, NULL_MODE_GRAPH, create, destroy, forget, graph_of, resolve_graph};
+use super::{
+    Graph, INVALID, NULL_MODE_GRAPH, Node, create, destroy, forget, graph_of, resolve_graph,
+};
 use crate::capture::read_nodes;
 use crate::entry::{answer, entry, out};
 use crate::state;
@@ -67,6 +69,9 @@ unsafe fn disconnect(
     let graph = resolve_graph(graph)?;
     // SAFETY: by the caller's promise.
     let pairs = unsafe { pairs(&graph, from, to, count) }?;
+    if graph.has_memory_nodes() {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
     let mut inner = graph.inner();
     for (from, to) in pairs {
         let node = inner.node_mut(to).ok_or(INVALID)?;
@@ -117,13 +122,14 @@ entry! {
         out(phNode, CUgraphNode(found.ok_or(INVALID)? as *mut _))
     }
 
-    /// What waited for the node no longer waits for anything in its place. Memory nodes stay.
+    /// What waited for the node no longer waits for anything in its place. A graph with memory nodes
+    /// keeps all its nodes.
     fn cuGraphDestroyNode(hNode: CUgraphNode) {
         let graph = graph_of(hNode)?;
         let mut inner = graph.inner();
         let handle = hNode.0 as usize;
         let at = inner.nodes.iter().position(|node| node.handle == handle).ok_or(INVALID)?;
-        if inner.nodes[at].is_memory() {
+        if inner.nodes.iter().any(Node::is_memory) {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
         let node = inner.nodes.remove(at);

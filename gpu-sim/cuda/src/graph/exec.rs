@@ -140,7 +140,19 @@ fn instantiate(graph: CUgraph, flags: u64) -> Result<CUgraphExec, Refusal> {
             last: None,
         }),
     };
-    Ok(CUgraphExec(EXECS.insert(exec) as *mut _))
+    let mut instance = graph
+        .instance
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if graph.has_memory_nodes() && instance.strong_count() > 0 {
+        let unsupported = CUresult::CUDA_ERROR_NOT_SUPPORTED;
+        let operation = Outcome::CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+        super::destroy(&exec.source);
+        return Err(refuse(unsupported, operation));
+    }
+    let (handle, exec) = EXECS.insert_with(|_| exec);
+    *instance = Arc::downgrade(&exec);
+    Ok(CUgraphExec(handle as *mut _))
 }
 
 unsafe fn instantiate_into(

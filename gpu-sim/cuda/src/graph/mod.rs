@@ -12,12 +12,14 @@ mod user;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use cuda_headers::driver::{CUgraph, CUgraphNode, CUresult};
+use cuda_headers::driver::{CUdeviceptr, CUgraph, CUgraphNode, CUresult};
 
 use crate::handles::{Kind, Table};
 use crate::ops::Op;
+
+use exec::Exec;
 
 pub(crate) use exec::NULL_MODE_GRAPH;
 
@@ -28,6 +30,8 @@ pub(crate) struct Graph {
     /// Belongs to a child graph node: not the application's to destroy.
     child: bool,
     inner: Mutex<Inner>,
+    /// The executable graph made of it; with memory nodes there can be only one at a time.
+    instance: Mutex<Weak<Exec>>,
 }
 
 // SAFETY: handles are opaque values, nothing is reached through them.
@@ -81,6 +85,7 @@ pub(crate) fn create(child: bool) -> Arc<Graph> {
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         child,
         inner: Mutex::default(),
+        instance: Mutex::default(),
     });
     graph
 }
@@ -125,6 +130,12 @@ fn forget(node: &Node) {
     }
 }
 
+impl Node {
+    fn frees(&self, address: CUdeviceptr) -> bool {
+        matches!(&self.work, NodeWork::Op(Op::Free(freed)) if *freed == address)
+    }
+}
+
 impl Graph {
     pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,6 +153,11 @@ impl Graph {
             if twice || inner.node(*dependency).is_none() {
                 return Err(INVALID);
             }
+        }
+        if let NodeWork::Op(Op::Free(address)) = &work
+            && inner.nodes.iter().any(|node| node.frees(*address))
+        {
+            return Err(INVALID);
         }
         Ok(inner.push(self.handle, work, dependencies))
     }

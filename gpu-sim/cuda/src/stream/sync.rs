@@ -50,6 +50,7 @@ fn synchronize(stream: &Arc<Stream>) -> Result<(), CUresult> {
 struct Callback {
     function: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
     stream: CUstream,
+    context: &'static Context,
     data: *mut c_void,
 }
 
@@ -58,8 +59,10 @@ unsafe impl Send for Callback {}
 
 impl Callback {
     fn call(self) {
+        let status = self.context.check_alive().err();
+        let status = status.unwrap_or(CUresult::CUDA_SUCCESS);
         // SAFETY: the application's own function with its own argument.
-        unsafe { (self.function)(self.stream, CUresult::CUDA_SUCCESS, self.data) };
+        unsafe { (self.function)(self.stream, status, self.data) };
     }
 }
 
@@ -131,7 +134,12 @@ entry! {
         }
         capture::refuse_capturing(&stream)?;
         capture::check_legacy(&stream)?;
-        let callback = Callback { function, stream: hStream, data: userData };
+        let callback = Callback {
+            function,
+            stream: hStream,
+            context: stream.context,
+            data: userData,
+        };
         engine::enqueue(stream.key, Work::Host(Box::new(move || callback.call())))
     }
 

@@ -82,13 +82,18 @@ fn the_primary_context_lives_while_it_is_retained() {
     let mut memory = 0;
     ok!(cuMemAlloc_v2(&raw mut memory, 1 << 20));
     ok!(cuDevicePrimaryCtxReset_v2(1));
+    // Still retained, but not there until it is retained again.
+    let destroyed = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    assert_eq!((state().1, gpu.usage_with_contexts(1)), (0, 0));
+    assert_eq!(cu!(cuCtxSynchronize()), destroyed);
+    ok!(cuDevicePrimaryCtxRetain(&raw mut second, 1));
+    assert_eq!((first, state().1), (second, 1));
     assert_eq!(gpu.usage_with_contexts(1), held);
-    assert_eq!(state().1, 1);
     ok!(cuCtxSynchronize());
+    ok!(cuDevicePrimaryCtxRelease_v2(1));
     ok!(cuDevicePrimaryCtxRelease_v2(1));
     assert_eq!((state().1, gpu.usage_with_contexts(1)), (0, 0));
     assert_eq!(cu!(cuDevicePrimaryCtxRelease_v2(1)), NO_CONTEXT);
-    let destroyed = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
     assert_eq!(cu!(cuCtxSynchronize()), destroyed);
     ok!(cuCtxPopCurrent_v2(ptr::null_mut()));
 }

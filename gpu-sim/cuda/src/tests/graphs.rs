@@ -148,6 +148,17 @@ fn memory_nodes_hold_memory_from_launch_to_trim() {
         1,
         params.dptr
     ));
+    let target = &raw mut freed;
+    let twice = cu!(cuGraphAddMemFreeNode(
+        target,
+        graph,
+        &raw const fill,
+        1,
+        params.dptr
+    ));
+    assert_eq!(twice, INVALID);
+    let unsupported = CUresult::CUDA_ERROR_NOT_SUPPORTED;
+    assert_eq!(cu!(cuGraphDestroyNode(fill)), unsupported);
     let exec = instantiate(graph);
     let before = gpu.usage(0).0;
     ok!(cuGraphLaunch(exec, stream));
@@ -158,7 +169,6 @@ fn memory_nodes_hold_memory_from_launch_to_trim() {
     ok!(cuDeviceGraphMemTrim(0));
     assert_eq!(gpu.usage(0).0, before);
     let mut copy = CUgraph::NULL;
-    let unsupported = CUresult::CUDA_ERROR_NOT_SUPPORTED;
     assert_eq!(cu!(cuGraphClone(&raw mut copy, graph)), unsupported);
 }
 
@@ -289,6 +299,11 @@ fn memory_that_a_graph_leaves_must_be_freed_before_the_next_launch() {
     ok!(cuStreamSynchronize(stream));
     ok!(cuGraphLaunch(exec, stream));
     let mut auto = CUgraphExec::NULL;
+    let again = cu!(cuGraphInstantiateWithFlags(&raw mut auto, graph, 1));
+    assert_eq!(again, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    ok!(cuMemFreeAsync(params.dptr, stream));
+    ok!(cuStreamSynchronize(stream));
+    ok!(cuGraphExecDestroy(exec));
     ok!(cuGraphInstantiateWithFlags(&raw mut auto, graph, 1));
     ok!(cuGraphLaunch(auto, stream));
     ok!(cuGraphLaunch(auto, stream));
