@@ -151,3 +151,14 @@ fn two_processes_of_a_group_share_one_limit() {
     println!("two processes of one group: {permille} per mille");
     assert!((150..=450).contains(&permille), "{permille} per mille");
 }
+
+/// Row 55: after one kernel far above its share a client waits for what it owes, and no longer.
+#[test]
+fn a_burst_is_paid_off_in_bounded_time() {
+    let sim = Sim::new();
+    let client = sim.client("burst").arg("300").compute("30%").run().ok();
+    // 300 ms at 30 % are paid off after a second.
+    let held = client.number("held_ms");
+    println!("held {held} ms after a kernel of 300 ms");
+    assert!((200..=5000).contains(&held), "{held} ms");
+}

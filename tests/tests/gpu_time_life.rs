@@ -84,3 +84,26 @@ fn two_rates_in_one_group() {
     assert!(permille <= 700, "{permille} per mille");
     assert!(slow < fast, "{slow} and {fast} launches");
 }
+
+/// Row 61, as far as a cap goes: two groups that want the device at once, each at most its share.
+#[test]
+fn two_groups_at_once_stay_below_their_shares() {
+    for kernel_ns in ["20000", "1000000", "5000000"] {
+        let sim = Sim::new();
+        let client = |group: &str, quota: &str| {
+            let client = sim.client("share").args(["launch", "2", kernel_ns]);
+            let client = client.env("GPU_QUOTA_GROUP", sim.group(group));
+            client.compute(quota).spawn()
+        };
+        let clients = [client("a", "30%"), client("b", "60%")];
+        let got = clients.map(|client| {
+            let finished = client.finish().ok();
+            let work = finished.number("launches") * kernel_ns.parse::<u64>().unwrap();
+            work * 1000 / finished.number("wall_ns")
+        });
+        println!("{kernel_ns} ns: {got:?} per mille of 300 and 600");
+        // What was launched last may still have to run: no more than 4 ms of it, and one kernel.
+        assert!(got[0] <= 340 && got[1] <= 640, "{kernel_ns} ns: {got:?}");
+        assert!(got[0] >= 50 && got[1] >= 150, "{kernel_ns} ns: {got:?}");
+    }
+}
