@@ -5,8 +5,8 @@
 //! spent; a negative one is debt, which the clock has to repay before anything else is admitted.
 //!
 //! No lock, and no operation of several words that has to be finished: a process that is killed anywhere
-//! leaves a bucket that works. What one kill can lose is one refill (at most the [`Rate::burst`], to the
-//! container's disadvantage) and what the killed process's threads had taken and not spent.
+//! leaves a bucket that works. What one kill can lose, always to the container's disadvantage, is one refill
+//! (what was earned since the one before) and what the killed process's threads had taken and not spent.
 //!
 //! Time is an argument everywhere: nanoseconds of the host's `CLOCK_MONOTONIC`.
 
