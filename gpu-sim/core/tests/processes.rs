@@ -136,3 +136,36 @@ fn the_json_names_every_account() {
     );
     member.simulation().reset_account();
 }
+
+#[test]
+fn two_that_want_all_get_half_each() {
+    let fixture = Fixture::new("share");
+    let members: Vec<Member> = ["a", "b"]
+        .map(|tenant| Member::register(fixture.open(tenant)).unwrap())
+        .into();
+    let mut timelines: Vec<_> = members.iter().map(|member| member.timeline(0)).collect();
+    let start = gpu_sim_core::now_ns();
+    for timeline in &mut timelines {
+        timeline.advance(start, None);
+        timeline.submit(gpu_sim_core::FOREVER);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    let end = timelines[0].advance(gpu_sim_core::now_ns(), None);
+    let snapshot = members[0].simulation().snapshot();
+    let busy: Vec<u64> = members.iter().map(|member| member.busy_ns(0)).collect();
+    // Both numbers were read later than `end`: nothing is lost, and nobody is a slice ahead twice.
+    assert!(busy.iter().sum::<u64>() >= end - start);
+    assert!(busy[0].abs_diff(busy[1]) <= 2 * 1_024_000, "{busy:?}");
+    assert_eq!(timelines[0].contenders(), 2);
+    let labels: Vec<_> = snapshot.devices[0]
+        .tenants
+        .iter()
+        .map(|tenant| tenant.label.clone())
+        .collect();
+    assert_eq!(labels, ["a", "b"]);
+    for timeline in &mut timelines {
+        timeline.submit(0);
+    }
+    timelines[0].advance(gpu_sim_core::now_ns(), None);
+    assert_eq!(timelines[0].contenders(), 0);
+}

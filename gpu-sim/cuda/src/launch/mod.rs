@@ -42,7 +42,7 @@ pub(crate) fn check(loaded: &Loaded, grid: &Grid) -> Result<(), CUresult> {
     if !within(&grid.grid, &GRID_LIMITS)
         || !within(&grid.block, &BLOCK_LIMITS)
         || threads > THREADS_LIMIT
-        || grid.shared > loaded.settings().max_dynamic_shared
+        || (grid.shared > 0 && grid.shared > loaded.settings().max_dynamic_shared)
     {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
