@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, Sym};
-use object::Endianness;
 
 /// A glibc version, as `GLIBC_2.17` names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
