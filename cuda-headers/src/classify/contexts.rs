@@ -9,22 +9,23 @@ pub(super) static GROUPS: &[Group] = &[
     group(LooksUp, &["cuGetProcAddress"]),
     // Where a wrong configuration is refused and the process joins its group.
     group(Lifetime(Object::Process), &["cuInit"]),
+    group(
+        Charges(Family::Context),
+        &["cuCtxCreate", "cuDevicePrimaryCtxRetain"],
+    ),
     pending(
         CONTEXTS,
         Charges(Family::Context),
         &[
-            "cuCtxCreate",
             // The heap and the stack of device code are taken when their limits are set.
             "cuCtxSetLimit",
-            "cuDevicePrimaryCtxRetain",
             "cuGLCtxCreate",
             "cuGreenCtxCreate",
             "cuVDPAUCtxCreate",
         ],
     ),
     // What a context held goes with it: linear, array and managed memory, modules, markers.
-    pending(
-        CONTEXTS,
+    group(
         Refunds(Family::Context),
         &[
             "cuCtxDestroy",

@@ -3,9 +3,8 @@
 use super::Class::{Charges, Lifetime, Queries, Refunds};
 use super::{Family, Group, Object, View, group, passes, pending};
 
-const ARRAYS: &str = "issue B: arrays";
 const IPC: &str = "issue B: memory of other processes";
-const POOLS: &str = "issue B: explicit pools";
+const SPARSE: &str = "issue B: tiles of sparse arrays keep physical memory";
 
 pub(super) static GROUPS: &[Group] = &[
     group(Charges(Family::Linear), &["cuMemAlloc"]),
@@ -22,7 +21,7 @@ pub(super) static GROUPS: &[Group] = &[
         &["cuMemFreeAsync", "cuMemPoolTrimTo", "cuMemPoolDestroy"],
     ),
     // A pool holds nothing at first, but the sum over pools needs to know them all.
-    pending(POOLS, Lifetime(Object::Pool), &["cuMemPoolCreate"]),
+    group(Lifetime(Object::Pool), &["cuMemPoolCreate"]),
     group(Charges(Family::Vmm), &["cuMemCreate"]),
     group(Refunds(Family::Vmm), &["cuMemRelease", "cuMemUnmap"]),
     // Physical memory outlives its handle while it is mapped, and its mapping while a handle is retained.
@@ -30,18 +29,20 @@ pub(super) static GROUPS: &[Group] = &[
         Lifetime(Object::Allocation),
         &[
             "cuMemMap",
-            "cuMemMapArrayAsync",
             "cuMemRetainAllocationHandle",
             "cuMemExportToShareableHandle",
         ],
     ),
     pending(
-        ARRAYS,
+        SPARSE,
+        Lifetime(Object::Allocation),
+        &["cuMemMapArrayAsync"],
+    ),
+    group(
         Charges(Family::Array),
         &["cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"],
     ),
-    pending(
-        ARRAYS,
+    group(
         Refunds(Family::Array),
         &["cuArrayDestroy", "cuMipmappedArrayDestroy"],
     ),
