@@ -71,6 +71,7 @@ fn two_runs_without_a_name_do_not_share() {
     let (mut one, mut two) = (hold(), hold());
     for running in [&mut one, &mut two] {
         running.line("ready");
+        sim.adopt(running);
     }
     for running in [one, two] {
         assert_eq!(running.finish().ok().number("result"), 0);

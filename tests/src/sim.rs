@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use quota_abi::group::Group;
 
 use crate::account::Account;
-use crate::client::Client;
+use crate::client::{Client, Running};
 use crate::program::program;
 
 /// A simulated machine: its devices, its driver, and the group that clients join by default.
@@ -58,6 +58,17 @@ impl Sim {
         let group = format!("{}-{suffix}", self.name);
         self.groups.lock().unwrap().insert(group.clone());
         group
+    }
+
+    /// Cleans up a group that a client has named by itself, as `quota-daemon run` does.
+    pub fn adopt(&self, client: &Running) {
+        let environment = std::fs::read(format!("/proc/{}/environ", client.pid())).unwrap();
+        let group = environment
+            .split(|byte| *byte == 0)
+            .find_map(|variable| variable.strip_prefix(b"GPU_QUOTA_GROUP="))
+            .unwrap_or_else(|| panic!("pid {} has no group", client.pid()));
+        let group = String::from_utf8(group.to_vec()).unwrap();
+        self.groups.lock().unwrap().insert(group);
     }
 
     /// The file that the clients' default group shares, once one of them has made it.

@@ -54,20 +54,6 @@ fn a_program_behind_run_gets_its_share_of_time() {
     assert!((150..=450).contains(&permille), "{permille} per mille");
 }
 
-/// Without a name each run has a group of its own.
-#[test]
-fn two_runs_do_not_share() {
-    let sim = Sim::new();
-    let quota = ["--memory", "1GiB", "--context", "0"];
-    let alone = || run(&sim, &quota, &program("blocks_dlsym")).without("GPU_QUOTA_GROUP");
-    let mut first = alone().spawn();
-    first.line("ready");
-    assert_eq!(alone().run().ok().number("blocks"), 4);
-    assert_eq!(first.finish().ok().number("blocks"), 4);
-    // Each run clears away the regions of groups that are over.
-    let _ = run(&sim, &quota, Path::new("/bin/true")).run().ok();
-}
-
 #[test]
 fn the_programs_end_is_passed_on() {
     let sim = Sim::new();
