@@ -8,36 +8,67 @@ use crate::layout::{Shared, Tenant};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
+    pub(crate) now: Amount,
+    /// The highest of each so far, not all of one moment.
+    pub(crate) peak: Amount,
+}
+
+/// Bytes that are taken together.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amount {
     pub(crate) held: u64,
     pub(crate) requested: u64,
-    pub(crate) peak_held: u64,
-    pub(crate) peak_requested: u64,
+    /// The part of `requested` whose size the request itself told.
+    pub(crate) exact: u64,
+}
+
+impl Amount {
+    /// Of a context: held, and asked for by nobody.
+    pub(crate) const fn overhead(held: u64) -> Self {
+        Self {
+            held,
+            requested: 0,
+            exact: 0,
+        }
+    }
+
+    /// Each by itself.
+    fn with(self, other: Self, operation: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            held: operation(self.held, other.held),
+            requested: operation(self.requested, other.requested),
+            exact: operation(self.exact, other.exact),
+        }
+    }
 }
 
 impl Account {
-    fn add(&mut self, held: u64, requested: u64) {
-        self.held += held;
-        self.requested += requested;
-        self.peak_held = self.peak_held.max(self.held);
-        self.peak_requested = self.peak_requested.max(self.requested);
+    fn add(&mut self, amount: Amount) {
+        self.set(self.now.with(amount, |now, more| now + more));
     }
 
-    fn sub(&mut self, held: u64, requested: u64) {
-        self.held = self.held.saturating_sub(held);
-        self.requested = self.requested.saturating_sub(requested);
+    fn sub(&mut self, amount: Amount) {
+        self.now = self.now.with(amount, u64::saturating_sub);
+    }
+
+    fn set(&mut self, now: Amount) {
+        self.now = now;
+        self.peak = self.peak.with(now, u64::max);
     }
 
     fn clear_peaks(&mut self) {
-        self.peak_held = self.held;
-        self.peak_requested = self.requested;
+        self.peak = self.now;
     }
 
     pub(crate) fn usage(&self) -> Usage {
         Usage {
-            used: self.held,
-            peak: self.peak_held,
-            requested: self.requested,
-            peak_requested: self.peak_requested,
+            used: self.now.held,
+            peak: self.peak.held,
+            requested: self.now.requested,
+            peak_requested: self.peak.requested,
+            exact: self.now.exact,
+            peak_exact: self.peak.exact,
         }
     }
 }
@@ -53,6 +84,10 @@ pub struct Usage {
     pub requested: u64,
     /// The highest `requested` so far.
     pub peak_requested: u64,
+    /// `requested` without what pools and graphs reserve, whose sizes the driver chooses.
+    pub exact: u64,
+    /// The highest `exact` so far.
+    pub peak_exact: u64,
 }
 
 /// The device has fewer free bytes than asked.
@@ -73,7 +108,7 @@ impl fmt::Display for OutOfMemory {
 impl std::error::Error for OutOfMemory {}
 
 impl Shared {
-    /// Gives `held` bytes of `device` to process `slot`.
+    /// Gives bytes of `device` to process `slot`.
     ///
     /// # Errors
     /// The device has fewer free bytes. Nothing is changed.
@@ -81,31 +116,46 @@ impl Shared {
         &mut self,
         slot: usize,
         device: usize,
-        held: u64,
-        requested: u64,
+        amount: Amount,
     ) -> Result<(), OutOfMemory> {
         let total = self.devices[device].total;
-        let free = total.saturating_sub(self.devices[device].account.held);
-        if held > free {
-            return Err(OutOfMemory { asked: held, free });
+        let free = total.saturating_sub(self.devices[device].account.now.held);
+        let asked = amount.held;
+        if asked > free {
+            return Err(OutOfMemory { asked, free });
         }
         // The process first: its account is the truth if this process dies between the lines.
         let tenant = self.processes[slot].tenant as usize;
-        self.processes[slot].accounts[device].add(held, requested);
-        self.tenants[tenant].accounts[device].add(held, requested);
-        self.devices[device].account.add(held, requested);
+        self.processes[slot].accounts[device].add(amount);
+        self.tenants[tenant].accounts[device].add(amount);
+        self.devices[device].account.add(amount);
         Ok(())
     }
 
+    /// Whether giving `amount` to process `slot` would make a new highest value of a sum: one that must not contain what
+    /// the dead have left.
+    pub(crate) fn would_peak(&self, slot: usize, device: usize, amount: Amount) -> bool {
+        let tenant = self.processes[slot].tenant as usize;
+        [
+            self.tenants[tenant].accounts[device],
+            self.devices[device].account,
+        ]
+        .iter()
+        .any(|sum| {
+            let then = sum.now.with(amount, |now, more| now + more);
+            sum.peak.with(then, u64::max) != sum.peak
+        })
+    }
+
     /// Takes back what `charge` gave.
-    pub(crate) fn refund(&mut self, slot: usize, device: usize, held: u64, requested: u64) {
+    pub(crate) fn refund(&mut self, slot: usize, device: usize, amount: Amount) {
         // Never more than the process holds: the sums must not lose what others hold.
         let own = self.processes[slot].accounts[device];
-        let (held, requested) = (held.min(own.held), requested.min(own.requested));
+        let amount = amount.with(own.now, u64::min);
         let tenant = self.processes[slot].tenant as usize;
-        self.processes[slot].accounts[device].sub(held, requested);
-        self.tenants[tenant].accounts[device].sub(held, requested);
-        self.devices[device].account.sub(held, requested);
+        self.processes[slot].accounts[device].sub(amount);
+        self.tenants[tenant].accounts[device].sub(amount);
+        self.devices[device].account.sub(amount);
     }
 
     /// Makes the sums agree with what each process holds.
@@ -118,13 +168,13 @@ impl Shared {
                 .filter(|process| process.generation != 0)
             {
                 let own = process.accounts[device];
-                sum.add(own.held, own.requested);
-                tenants[process.tenant as usize].add(own.held, own.requested);
+                sum.add(own.now);
+                tenants[process.tenant as usize].add(own.now);
             }
             for (tenant, sum) in self.tenants.iter_mut().zip(tenants) {
-                set(&mut tenant.accounts[device], sum);
+                tenant.accounts[device].set(sum.now);
             }
-            set(&mut self.devices[device].account, sum);
+            self.devices[device].account.set(sum.now);
         }
     }
 
@@ -168,11 +218,4 @@ impl Tenant {
             .unwrap_or(self.label.len());
         std::str::from_utf8(&self.label[..end]).unwrap_or("?")
     }
-}
-
-fn set(account: &mut Account, sum: Account) {
-    account.held = sum.held;
-    account.requested = sum.requested;
-    account.peak_held = account.peak_held.max(sum.held);
-    account.peak_requested = account.peak_requested.max(sum.requested);
 }

@@ -16,7 +16,7 @@ pub(crate) const MAX_TENANTS: usize = 128;
 pub(crate) const LABEL_BYTES: usize = 64;
 
 /// Increase with every change of a type below: a file of another layout is replaced.
-pub(crate) const LAYOUT_VERSION: u32 = 3;
+pub(crate) const LAYOUT_VERSION: u32 = 4;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"gpusim\0\0");
 
 /// The file.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::account::{OutOfMemory, Usage};
+use crate::account::{Amount, OutOfMemory, Usage};
 use crate::clock::now_ns;
 use crate::layout::MAX_PROCESSES;
 use crate::region::OpenError;
@@ -58,30 +58,46 @@ impl Member {
         &self.simulation
     }
 
-    /// Takes `held` bytes of `device`, of which `requested` were asked for by the application.
+    /// Takes `held` bytes of `device`, of which the application asked for `requested`.
     ///
     /// # Errors
     /// The device has fewer free bytes, those of dead processes included. Nothing is changed.
     pub fn charge(&self, device: usize, held: u64, requested: u64) -> Result<(), OutOfMemory> {
-        let mut locked = self.simulation.lock();
-        let slot = self.slot;
-        if locked
-            .shared_mut()
-            .charge(slot, device, held, requested)
-            .is_ok()
-        {
-            return Ok(());
-        }
-        locked.reap();
-        locked.shared_mut().charge(slot, device, held, requested)
+        self.take(device, exact(held, requested))
     }
 
     /// Gives back what `charge` took.
     pub fn refund(&self, device: usize, held: u64, requested: u64) {
+        self.give_back(device, exact(held, requested));
+    }
+
+    /// Takes `bytes` of `device` that the driver reserves ahead of requests, in steps of its own.
+    ///
+    /// # Errors
+    /// As [`Self::charge`].
+    pub fn charge_reserve(&self, device: usize, bytes: u64) -> Result<(), OutOfMemory> {
+        self.take(device, reserve(bytes))
+    }
+
+    /// Gives back what `charge_reserve` took.
+    pub fn refund_reserve(&self, device: usize, bytes: u64) {
+        self.give_back(device, reserve(bytes));
+    }
+
+    fn take(&self, device: usize, amount: Amount) -> Result<(), OutOfMemory> {
         let mut locked = self.simulation.lock();
-        locked
-            .shared_mut()
-            .refund(self.slot, device, held, requested);
+        let slot = self.slot;
+        let peaks = locked.shared().would_peak(slot, device, amount);
+        if !peaks && locked.shared_mut().charge(slot, device, amount).is_ok() {
+            return Ok(());
+        }
+        locked.reap();
+        locked.shared_mut().charge(slot, device, amount)
+    }
+
+    fn give_back(&self, device: usize, amount: Amount) {
+        let mut locked = self.simulation.lock();
+        locked.shared_mut().refund(self.slot, device, amount);
     }
 
     /// Counts a new context on `device`; the first one holds the context overhead.
@@ -89,13 +105,13 @@ impl Member {
     /// # Errors
     /// The device has no room for the context.
     pub fn context_created(&self, device: usize) -> Result<(), OutOfMemory> {
-        let bytes = self.simulation.context_bytes();
+        let overhead = Amount::overhead(self.simulation.context_bytes());
         let mut locked = self.simulation.lock();
         let slot = self.slot;
         let first = locked.shared().processes[slot].contexts[device] == 0;
-        if first && locked.shared_mut().charge(slot, device, bytes, 0).is_err() {
+        if first && locked.shared_mut().charge(slot, device, overhead).is_err() {
             locked.reap();
-            locked.shared_mut().charge(slot, device, bytes, 0)?;
+            locked.shared_mut().charge(slot, device, overhead)?;
         }
         locked.shared_mut().processes[slot].contexts[device] += 1;
         Ok(())
@@ -105,11 +121,11 @@ impl Member {
     pub fn context_destroyed(&self, device: usize) {
         let mut locked = self.simulation.lock();
         let slot = self.slot;
-        let bytes = locked.shared().context_bytes;
+        let overhead = Amount::overhead(locked.shared().context_bytes);
         let contexts = &mut locked.shared_mut().processes[slot].contexts[device];
         *contexts = contexts.saturating_sub(1);
         if *contexts == 0 {
-            locked.shared_mut().refund(slot, device, bytes, 0);
+            locked.shared_mut().refund(slot, device, overhead);
         }
     }
 
@@ -131,5 +147,23 @@ impl Member {
     #[must_use]
     pub fn timeline(&self, device: usize) -> Timeline {
         Timeline::new(Arc::clone(&self.simulation), self.slot, device)
+    }
+}
+
+/// Bytes whose number a request told.
+const fn exact(held: u64, requested: u64) -> Amount {
+    Amount {
+        held,
+        requested,
+        exact: requested,
+    }
+}
+
+/// Bytes that the driver took of itself, for requests to come.
+const fn reserve(bytes: u64) -> Amount {
+    Amount {
+        held: bytes,
+        requested: bytes,
+        exact: 0,
     }
 }

@@ -131,7 +131,7 @@ impl Simulation {
             .living()
             .filter(|slot| {
                 let process = &shared.processes[*slot];
-                process.contexts[device] > 0 || process.accounts[device].held > 0
+                process.contexts[device] > 0 || process.accounts[device].now.held > 0
             })
             .map(|slot| shared.process_info(slot, device))
             .collect()
@@ -255,8 +255,8 @@ impl LockedRegion {
             let shared = self.shared_mut();
             let tenant = shared.processes[slot].tenant as usize;
             shared.tenants[tenant].retired_busy_ns[device] += busy;
-            let held = shared.processes[slot].accounts[device];
-            shared.refund(slot, device, held.held, held.requested);
+            let held = shared.processes[slot].accounts[device].now;
+            shared.refund(slot, device, held);
             shared.processes[slot].contexts[device] = 0;
         }
         self.shared_mut().processes[slot].generation = 0;

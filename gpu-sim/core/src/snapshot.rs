@@ -142,8 +142,13 @@ impl Snapshot {
 
 fn usage(usage: &Usage) -> String {
     format!(
-        "\"used\":{},\"peak\":{},\"requested\":{},\"peak_requested\":{}",
-        usage.used, usage.peak, usage.requested, usage.peak_requested
+        "\"used\":{},\"peak\":{},\"requested\":{},\"peak_requested\":{},\"exact\":{},\"peak_exact\":{}",
+        usage.used,
+        usage.peak,
+        usage.requested,
+        usage.peak_requested,
+        usage.exact,
+        usage.peak_exact
     )
 }
 

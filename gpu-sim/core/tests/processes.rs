@@ -100,6 +100,40 @@ fn killing_frees() {
     assert_eq!(device.processes.len(), 1);
 }
 
+/// Nobody has looked after the dead when the next bytes are taken, and yet they are not added to what was held then.
+#[test]
+fn what_the_dead_left_is_in_no_new_peak() {
+    let fixture = Fixture::new("peak");
+    let member = Member::register(fixture.open("victim")).unwrap();
+    let mut child = start_holder(&fixture);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    member.charge(0, 12 * MIB, 12 * MIB).unwrap();
+    let snapshot = member.simulation().snapshot();
+    assert_eq!(snapshot.devices[0].usage.peak, 48 * MIB);
+    assert_eq!(snapshot.devices[0].tenants[0].usage.peak_exact, 39 * MIB);
+}
+
+#[test]
+fn reserves_are_no_exact_bytes() {
+    let fixture = Fixture::new("reserves");
+    let member = Member::register(fixture.open("me")).unwrap();
+    member.charge_reserve(0, 32 * MIB).unwrap();
+    member.charge(0, 2 * MIB, MIB).unwrap();
+    let usage = member.usage(0);
+    assert_eq!((usage.used, usage.requested), (34 * MIB, 33 * MIB));
+    assert_eq!((usage.exact, usage.peak_exact), (MIB, MIB));
+    member.refund_reserve(0, 32 * MIB);
+    member.refund(0, 2 * MIB, MIB);
+    let usage = member.usage(0);
+    assert_eq!((usage.used, usage.requested, usage.exact), (0, 0, 0));
+    assert_eq!(
+        (usage.peak_requested, usage.peak_exact),
+        (33 * MIB, MIB),
+        "peaks stay"
+    );
+}
+
 #[test]
 fn a_context_is_charged_once_per_process() {
     let fixture = Fixture::new("context");

@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use cuda_headers::driver::{CUdevice, CUdeviceptr, CUgraphMem_attribute as Attribute, CUresult};
 
 use crate::entry::{entry, input, out};
-use crate::memory::{Allocation, BLOCK, Family, Owner, charge, lock, refund, rounded};
+use crate::memory::{
+    Allocation, BLOCK, Family, Owner, charge_reserve, lock, refund_reserve, rounded,
+};
 use crate::{device, order};
 
 #[derive(Debug, Clone, Copy)]
@@ -101,9 +103,9 @@ pub(crate) fn graph_commit(address: CUdeviceptr) -> Result<(), CUresult> {
         let core = node.core;
         let mut grown = 0;
         if !node.mapped {
-            charge(core, node.held, node.held)?;
+            charge_reserve(core, node.held)?;
             if memory.arena.commit(start, node.held).is_err() {
-                refund(core, node.held, node.held);
+                refund_reserve(core, node.held);
                 return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
             }
             node.mapped = true;
@@ -153,7 +155,7 @@ pub(crate) fn graph_forget(address: CUdeviceptr) {
         let held = i64::try_from(node.held).unwrap_or(i64::MAX);
         if node.mapped {
             memory.arena.decommit(start, node.held);
-            refund(node.core, node.held, node.held);
+            refund_reserve(node.core, node.held);
             g.count(node.core, if node.used { -held } else { 0 }, -held);
         }
         memory.arena.unreserve(start, node.held);
@@ -168,7 +170,7 @@ fn trim(core: usize) -> Result<(), CUresult> {
         for (start, node) in &mut g.nodes {
             if node.core == core && node.mapped && !node.used {
                 memory.arena.decommit(*start, node.held);
-                refund(core, node.held, node.held);
+                refund_reserve(core, node.held);
                 node.mapped = false;
                 freed += i64::try_from(node.held).unwrap_or(0);
             }

@@ -118,6 +118,20 @@ pub(crate) fn refund(core: usize, held: usize, requested: usize) {
     }
 }
 
+/// Takes bytes of a device that the driver reserves ahead of requests, for a pool or a graph.
+pub(crate) fn charge_reserve(core: usize, bytes: usize) -> Result<(), CUresult> {
+    state::member()?
+        .charge_reserve(core, bytes as u64)
+        .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+/// Gives back what [`charge_reserve`] took.
+pub(crate) fn refund_reserve(core: usize, bytes: usize) {
+    if let Ok(member) = state::member() {
+        member.refund_reserve(core, bytes as u64);
+    }
+}
+
 /// Rounds a size as the driver does; sizes that overflow are out of memory.
 pub(crate) fn rounded(size: usize, grain: usize) -> Result<usize, CUresult> {
     size.checked_next_multiple_of(grain)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cuda_headers::driver::CUresult;
 
-use crate::memory::{self, BLOCK, Ranges, charge, refund};
+use crate::memory::{self, BLOCK, Ranges, charge_reserve, refund_reserve};
 
 /// What pools grow by, while the device has that much.
 const STEP: usize = 32 << 20;
@@ -46,7 +46,7 @@ impl Segments {
         let allowed = |len: usize| self.max == 0 || self.reserved + len as u64 <= self.max as u64;
         let size = [wide, narrow].into_iter().filter(|size| allowed(*size));
         for size in size {
-            if charge(self.core, size, size).is_err() {
+            if charge_reserve(self.core, size).is_err() {
                 continue;
             }
             let mut memory = memory::lock()?;
@@ -63,7 +63,7 @@ impl Segments {
             if let Some(start) = start {
                 memory.arena.unreserve(start, size);
             }
-            refund(self.core, size, size);
+            refund_reserve(self.core, size);
         }
         Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
     }
@@ -100,6 +100,6 @@ impl Segments {
             memory.arena.decommit(start, len);
             memory.arena.unreserve(start, len);
         }
-        refund(self.core, len, len);
+        refund_reserve(self.core, len);
     }
 }
