@@ -3,6 +3,8 @@
 use core::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::hook::Absent;
+
 thread_local! {
     /// Whether this thread is inside a hook. No destructor: libraries call the driver after a thread's destructors ran.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -25,6 +27,9 @@ pub(crate) enum Aside {
     Capturing,
     /// Memory that is not the device's: host or NUMA memory, arrays without backing.
     NotDeviceMemory,
+    /// The quota of this process cannot be enforced, and `cuInit` has said so or would. The one reason for which the driver
+    /// is *not* called: it may have been initialised all the same, and nothing is silently unlimited.
+    Refused,
 }
 
 /// Runs a hook's body. `call` is the driver's function with the caller's arguments; `answered` holds what it last
@@ -33,7 +38,7 @@ pub(crate) enum Aside {
 /// A call from inside another hook of this thread (the driver calling its own exported functions) goes to the driver. A
 /// panic is swallowed: the driver is called if the body had not called it, else its answer stands.
 #[inline]
-pub(crate) fn run<R: Copy>(
+pub(crate) fn run<R: Absent>(
     answered: &Cell<Option<R>>,
     call: &impl Fn() -> R,
     body: impl FnOnce() -> Result<R, Aside>,
@@ -48,6 +53,7 @@ pub(crate) fn run<R: Copy>(
             inside.set(false);
             match outcome {
                 Ok(Ok(answer)) => answer,
+                Ok(Err(Aside::Refused)) => R::REFUSED,
                 Ok(Err(_aside)) => call(),
                 Err(payload) => {
                     // Dropping the payload could panic again.
@@ -62,6 +68,12 @@ pub(crate) fn run<R: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Absent for u32 {
+        const LIBRARY: Self = 100;
+        const FUNCTION: Self = 101;
+        const REFUSED: Self = 102;
+    }
 
     /// Runs a body around a driver that counts its calls and answers their number.
     fn guarded(body: impl FnOnce(&dyn Fn() -> u32) -> Result<u32, Aside>) -> (u32, u32) {
@@ -81,6 +93,7 @@ mod tests {
         assert_eq!(guarded(|_| Ok(7)), (7, 0));
         assert_eq!(guarded(|call| Ok(call() + 10)), (11, 1));
         assert_eq!(guarded(|_| Err(Aside::Unknown)), (1, 1));
+        assert_eq!(guarded(|_| Err(Aside::Refused)), (u32::REFUSED, 0));
     }
 
     #[test]

@@ -67,22 +67,26 @@ impl Entry {
     }
 }
 
-/// What a hook answers when there is no real function to call.
+/// What a hook answers when there is no real function to call, or it may not be called.
 pub(crate) trait Absent: Copy {
     /// The library is not in the process.
     const LIBRARY: Self;
     /// The library is older than the function.
     const FUNCTION: Self;
+    /// The quota of this process cannot be enforced: what the library answers before it is initialised.
+    const REFUSED: Self;
 }
 
 impl Absent for CUresult {
     const LIBRARY: Self = Self::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
     const FUNCTION: Self = Self::CUDA_ERROR_NOT_FOUND;
+    const REFUSED: Self = Self::CUDA_ERROR_NOT_INITIALIZED;
 }
 
 impl Absent for nvmlReturn_t {
     const LIBRARY: Self = Self::NVML_ERROR_LIBRARY_NOT_FOUND;
     const FUNCTION: Self = Self::NVML_ERROR_FUNCTION_NOT_FOUND;
+    const REFUSED: Self = Self::NVML_ERROR_NO_PERMISSION;
 }
 
 /// The name of a symbol for `dlsym`.

@@ -68,8 +68,10 @@ pub(crate) fn limited() -> Result<&'static Process, Aside> {
         if let Some(process) = unsafe { page.process.load(Ordering::Acquire).as_ref() } {
             return Ok(process);
         }
-        if page.state.load(Ordering::Relaxed) == ASIDE {
-            return Err(Aside::NotLimited);
+        match page.state.load(Ordering::Relaxed) {
+            ASIDE => return Err(Aside::NotLimited),
+            REFUSED => return Err(Aside::Refused),
+            _ => {}
         }
     }
     late()
@@ -107,14 +109,14 @@ fn late() -> Result<&'static Process, Aside> {
     if answer != CUresult::CUDA_SUCCESS {
         return Err(Aside::NotInitialised);
     }
-    let page = page().ok_or(Aside::NotInitialised)?;
+    let page = page().ok_or(Aside::Refused)?;
     match attach_once(page) {
         WAITING | ATTACHED if learn_devices(page) => {
             // SAFETY: null, or a process that is never freed.
-            unsafe { page.process.load(Ordering::Acquire).as_ref() }.ok_or(Aside::NotInitialised)
+            unsafe { page.process.load(Ordering::Acquire).as_ref() }.ok_or(Aside::Refused)
         }
         ASIDE => Err(Aside::NotLimited),
-        _ => Err(Aside::NotInitialised),
+        _ => Err(Aside::Refused),
     }
 }
 
