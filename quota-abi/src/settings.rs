@@ -20,6 +20,8 @@ pub struct Settings {
     pub group: Option<String>,
     /// What each process's context on a device is charged; `None` if not said.
     pub context: Option<u64>,
+    /// What NVML's utilisation is relative to.
+    pub utilization: Utilization,
     /// The daemon's socket.
     pub socket: Option<String>,
     /// What is reported.
@@ -37,12 +39,69 @@ impl Settings {
             || self.group.is_some()
             || self.socket.is_some()
     }
+
+    /// A variable that gives some devices a value and leaves this one, which the program sees, without any: what is meant
+    /// for it nobody can tell, and no limit must not be what a slip of the pen means.
+    #[must_use]
+    pub fn uncovered(&self, number: Option<u32>, uuid: &[u8; 16]) -> Option<Uncovered> {
+        let memory = (!self.memory.covers(number, uuid)).then(|| &self.memory.origin);
+        let compute = (!self.compute.covers(number, uuid)).then(|| &self.compute.origin);
+        memory.or(compute).cloned().map(Uncovered)
+    }
+
+    /// Every device that is named, by number or by UUID.
+    pub fn named(&self) -> impl Iterator<Item = Device> {
+        let memory = self.memory.rows.iter().map(|(device, _)| *device);
+        memory
+            .chain(self.compute.rows.iter().map(|(device, _)| *device))
+            .filter(|device| *device != Device::Every)
+    }
+}
+
+/// What leaves a device without a word about it. Its text goes on after the name of the variable and the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uncovered(Origin);
+
+impl Uncovered {
+    /// The variable, or the first of them.
+    #[must_use]
+    pub fn variable(&self) -> &str {
+        &self.0.variable
+    }
+
+    /// What is to be added for the device of this number: no limit, or one.
+    #[must_use]
+    pub fn mend(&self, number: usize) -> String {
+        let Origin {
+            variable,
+            alias,
+            example,
+        } = &self.0;
+        match alias {
+            None => format!("add {number}=none or {number}={example} to {variable}"),
+            Some(alias) => {
+                format!("set {alias}_{number}=0 for no limit, or {alias}_{number}={example}")
+            }
+        }
+    }
+}
+
+/// Where the values come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Origin {
+    /// The variable that was read, of several the first.
+    variable: String,
+    /// The alias whose numbered variables were read.
+    alias: Option<&'static str>,
+    /// What it could say of one device.
+    example: &'static str,
 }
 
 /// One value for every device, or one each for some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerDevice<T> {
     rows: Vec<(Device, Option<T>)>,
+    origin: Origin,
 }
 
 /// How a value names the device it is for.
@@ -58,7 +117,10 @@ pub enum Device {
 
 impl<T> Default for PerDevice<T> {
     fn default() -> Self {
-        Self { rows: Vec::new() }
+        Self {
+            rows: Vec::new(),
+            origin: Origin::default(),
+        }
     }
 }
 
@@ -72,11 +134,19 @@ impl<T: Copy> PerDevice<T> {
     /// The limit of one device: what its UUID was given, else its number, else every device; `None` is no limit.
     #[must_use]
     pub fn of(&self, number: Option<u32>, uuid: &[u8; 16]) -> Option<T> {
+        self.row(number, uuid).and_then(|(_, value)| *value)
+    }
+
+    /// Whether nothing was said at all, or something of this device.
+    fn covers(&self, number: Option<u32>, uuid: &[u8; 16]) -> bool {
+        self.is_empty() || self.row(number, uuid).is_some()
+    }
+
+    fn row(&self, number: Option<u32>, uuid: &[u8; 16]) -> Option<&(Device, Option<T>)> {
         let find = |wanted: Device| self.rows.iter().find(|(device, _)| *device == wanted);
         find(Device::Uuid(*uuid))
             .or_else(|| number.and_then(|number| find(Device::Number(number))))
             .or_else(|| find(Device::Every))
-            .and_then(|(_, value)| *value)
     }
 
     /// Whether a device's number matters.
@@ -123,6 +193,16 @@ impl Device {
         }
         spelling::uuid(text).map(Self::Uuid)
     }
+}
+
+/// What NVML's utilisation is relative to.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Utilization {
+    /// The group's own work, of what its quota allows: 100 % is all that it may have.
+    #[default]
+    Quota,
+    /// Everybody's work, of the whole device: as NVML says it.
+    Device,
 }
 
 /// What is reported: everything up to this.
@@ -177,6 +257,9 @@ pub fn read<'a>(variable: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Settings,
         compute: reader.limits("GPU_QUOTA_COMPUTE", "30%", spelling::share, &COMPUTE)?,
         group: reader.read("GPU_QUOTA_GROUP", "team-a", text)?,
         context: reader.read("GPU_QUOTA_CONTEXT", "400MiB", spelling::size_or_zero)?,
+        utilization: reader
+            .read("GPU_QUOTA_UTILIZATION", "quota", utilization)?
+            .unwrap_or_default(),
         socket: reader.read("GPU_QUOTA_SOCKET", "/run/gpu-quota/quota.sock", text)?,
         log: reader
             .read("GPU_QUOTA_LOG", "error", log)?
@@ -251,7 +334,12 @@ impl<'a, F: Fn(&str) -> Option<&'a [u8]>> Reader<F> {
         alias: &Alias<T>,
     ) -> Result<PerDevice<T>, Refusal> {
         let parse = |text: &str| PerDevice::parse(text, value);
-        if let Some(limits) = self.read(name, example, parse)? {
+        if let Some(mut limits) = self.read(name, example, parse)? {
+            limits.origin = Origin {
+                variable: name.into(),
+                alias: None,
+                example,
+            };
             return Ok(limits);
         }
         let mut limits = PerDevice::default();
@@ -261,6 +349,13 @@ impl<'a, F: Fn(&str) -> Option<&'a [u8]>> Reader<F> {
         for number in 0..ALIASES {
             let name = format!("{}_{number}", alias.name);
             if let Some(value) = self.read(&name, alias.example, alias.value)? {
+                if limits.is_empty() {
+                    limits.origin = Origin {
+                        variable: name,
+                        alias: Some(alias.name),
+                        example: alias.example,
+                    };
+                }
                 limits.rows.push((Device::Number(number), value));
             }
         }
@@ -273,6 +368,15 @@ fn text(text: &str) -> Result<String, Wrong> {
         return Err(Wrong::Empty);
     }
     Ok(text.to_owned())
+}
+
+fn utilization(text: &str) -> Result<Utilization, Wrong> {
+    match text {
+        "quota" => Ok(Utilization::Quota),
+        "device" => Ok(Utilization::Device),
+        "" => Err(Wrong::Empty),
+        _ => Err(Wrong::Word),
+    }
 }
 
 fn log(text: &str) -> Result<Log, Wrong> {
@@ -377,6 +481,39 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_a_list_leaves_out_is_uncovered() {
+        let list: &'static str = format!("0=4GiB,{UUID}=8GiB").leak();
+        let settings = given(&[("GPU_QUOTA_MEMORY", list)]).unwrap();
+        assert_eq!(settings.uncovered(Some(0), &[0; 16]), None);
+        assert_eq!(settings.uncovered(Some(7), &LAST), None);
+        let left_out = settings.uncovered(Some(1), &[0; 16]).unwrap();
+        assert_eq!(left_out.variable(), "GPU_QUOTA_MEMORY");
+        assert_eq!(left_out.mend(1), "add 1=none or 1=4GiB to GPU_QUOTA_MEMORY");
+        // What is written as the mend covers it.
+        let mended: &'static str = format!("{list},1=none").leak();
+        let settings = given(&[("GPU_QUOTA_MEMORY", mended)]).unwrap();
+        assert_eq!(settings.uncovered(Some(1), &[0; 16]), None);
+        assert_eq!(settings.named().count(), 3);
+    }
+
+    #[test]
+    fn aliases_leave_out_devices_as_well() {
+        let settings = given(&[("CUDA_DEVICE_SM_LIMIT_2", "30")]).unwrap();
+        let left_out = settings.uncovered(Some(0), &LAST).unwrap();
+        assert_eq!(left_out.variable(), "CUDA_DEVICE_SM_LIMIT_2");
+        assert_eq!(
+            left_out.mend(0),
+            "set CUDA_DEVICE_SM_LIMIT_0=0 for no limit, or CUDA_DEVICE_SM_LIMIT_0=30"
+        );
+        let both = [
+            ("CUDA_DEVICE_SM_LIMIT_2", "30"),
+            ("CUDA_DEVICE_SM_LIMIT", "0"),
+        ];
+        assert_eq!(given(&both).unwrap().uncovered(Some(0), &LAST), None);
+        assert_eq!(Settings::default().uncovered(Some(0), &LAST), None);
+    }
+
+    #[test]
     fn every_refusal_names_the_variable_and_a_good_example() {
         for (variable, value) in [
             ("GPU_QUOTA_MEMORY", ""),
@@ -387,6 +524,7 @@ mod tests {
             ("GPU_QUOTA_COMPUTE", ""),
             ("GPU_QUOTA_GROUP", ""),
             ("GPU_QUOTA_CONTEXT", "much"),
+            ("GPU_QUOTA_UTILIZATION", "all"),
             ("GPU_QUOTA_SOCKET", ""),
             ("GPU_QUOTA_LOG", "loud"),
             ("GPU_QUOTA_LOG_FILE", ""),

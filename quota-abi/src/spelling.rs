@@ -184,6 +184,40 @@ pub fn uuid(text: &str) -> Result<[u8; 16], Wrong> {
     }
 }
 
+/// A UUID as `nvidia-smi -L` writes it.
+#[derive(Copy, Clone, Debug)]
+pub struct UuidText {
+    prefix: &'static str,
+    number: u128,
+}
+
+impl UuidText {
+    /// Of a whole device, or of a MIG instance.
+    #[must_use]
+    pub const fn new(uuid: &[u8; 16], is_instance: bool) -> Self {
+        Self {
+            prefix: if is_instance { "MIG" } else { "GPU" },
+            number: u128::from_be_bytes(*uuid),
+        }
+    }
+}
+
+impl fmt::Display for UuidText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |shift: u32, bits: u32| self.number >> shift & ((1 << bits) - 1);
+        write!(
+            f,
+            "{}-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            self.prefix,
+            part(96, 32),
+            part(80, 16),
+            part(64, 16),
+            part(48, 16),
+            part(0, 48)
+        )
+    }
+}
+
 /// A decimal number and what follows it.
 struct Number<'a> {
     /// All digits, those after the point included.
@@ -381,6 +415,12 @@ mod tests {
         let uuid = uuid("GPU-00112233-4455-6677-8899-aAbBcCdDeEfF").unwrap();
         assert_eq!(uuid[0], 0x00);
         assert_eq!(uuid[15], 0xff);
+        let text = UuidText::new(&uuid, false).to_string();
+        assert_eq!(text, "GPU-00112233-4455-6677-8899-aabbccddeeff");
+        assert_eq!(
+            super::uuid(&UuidText::new(&uuid, true).to_string()),
+            Ok(uuid)
+        );
         assert!(super::uuid("MIG-00112233-4455-6677-8899-aabbccddeeff").is_ok());
         for text in [
             "",

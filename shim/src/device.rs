@@ -7,7 +7,8 @@ use quota_abi::bucket::Bucket;
 use quota_abi::devices;
 use quota_abi::layout::DeviceRow;
 use quota_abi::ledger::{Ledger, Verdict};
-use quota_abi::spelling::Ppm;
+use quota_abi::settings::Uncovered;
+use quota_abi::spelling::{self, Ppm};
 use quota_abi::sync::Ordering;
 
 use crate::attach::Attached;
@@ -98,6 +99,10 @@ impl Device {
             return Err(answer);
         }
         let uuid = uuid_of(handle)?;
+        let shown = u32::try_from(number).ok();
+        if let Some(uncovered) = attached.settings.uncovered(shown, &uuid) {
+            return Err(left_out(&uncovered, number, handle, &uuid));
+        }
         let region = attached.region.get();
         let shared = devices::index_of(region, &uuid).and_then(|index| {
             let ledger = devices::ledger(region, index)?;
@@ -114,7 +119,6 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
         };
         let settings = &attached.settings;
-        let shown = u32::try_from(number).ok();
         Ok(Self {
             number: usize::try_from(number).unwrap_or(0),
             memory: settings.memory.of(shown, &uuid),
@@ -182,6 +186,11 @@ impl Device {
         ));
     }
 
+    /// Its UUID; under MIG that of the instance.
+    pub(crate) fn uuid(&self) -> Option<[u8; 16]> {
+        devices::uuid_of(self.row)
+    }
+
     /// The driver's handle.
     pub(crate) fn handle(&self) -> CUdevice {
         self.handle
@@ -224,6 +233,25 @@ fn uuid_of(handle: CUdevice) -> Result<[u8; 16], CUresult> {
         return Err(answer);
     }
     Ok(uuid.bytes.map(|byte| u8::from_ne_bytes(byte.to_ne_bytes())))
+}
+
+/// Says that a list of values leaves a device out: to leave it unlimited would be to guess.
+fn left_out(uncovered: &Uncovered, number: c_int, handle: CUdevice, uuid: &[u8; 16]) -> CUresult {
+    // The first version tells an instance's parent, and so an instance from a whole device.
+    let mut whole = CUuuid { bytes: [0; 16] };
+    // SAFETY: a live out-pointer.
+    let answer = unsafe { call!(cuDeviceGetUuid(&raw mut whole, handle)) };
+    let whole = whole
+        .bytes
+        .map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()));
+    let is_instance = answer == CUresult::CUDA_SUCCESS && whole != *uuid;
+    report::stop(format_args!(
+        "{} leaves out device {number} ({}), which this program sees; {}",
+        uncovered.variable(),
+        spelling::UuidText::new(uuid, is_instance),
+        uncovered.mend(usize::try_from(number).unwrap_or(0))
+    ));
+    CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
 /// Waits before a new try, longer each time; about 20 ms in all.

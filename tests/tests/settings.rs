@@ -180,6 +180,22 @@ fn shares_that_are_refused() {
 }
 
 #[test]
+fn what_utilisation_is_relative_to() {
+    let sim = Sim::new();
+    for good in ["quota", "device"] {
+        let settings = [
+            ("GPU_QUOTA_UTILIZATION", good),
+            ("GPU_QUOTA_MEMORY", "2GiB"),
+        ];
+        assert_eq!(total_under(&sim, &settings), 2 * GIB);
+    }
+    for bad in ["", "all", "Quota", "1"] {
+        let settings = [("GPU_QUOTA_UTILIZATION", bad), ("GPU_QUOTA_MEMORY", "2GiB")];
+        is_refused(&sim, &settings, "GPU_QUOTA_UTILIZATION", "quota");
+    }
+}
+
+#[test]
 fn context_sizes() {
     let sim = Sim::new();
     for good in ["0", "300MiB", "1g"] {
@@ -224,8 +240,8 @@ fn a_quota_for_each_device() {
     assert_eq!(same.number("total0"), 5 * GIB);
     assert_eq!(same.number("total1"), 5 * GIB);
 
-    // A device that is not named has no limit.
-    let one = sim.client("init").memory("1=8GiB").run().ok();
+    // No limit is said as well.
+    let one = sim.client("init").memory("0=none,1=8GiB").run().ok();
     assert_eq!(one.number("total0"), 24 * GIB);
     assert_eq!(one.number("total1"), 8 * GIB);
 }
