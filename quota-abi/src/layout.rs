@@ -16,6 +16,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"GPUQUOTA");
 pub const DEVICES: usize = 32;
 /// Processes that one region can hold.
 pub const SLOTS: usize = 512;
+/// Pieces of memory that processes of one region can export to each other.
+pub const EXPORTS: usize = 1024;
 
 /// The head of a region. `version` is stored last: whoever reads it sees the rest.
 #[repr(C, align(128))]
@@ -50,6 +52,21 @@ pub struct SlotRow {
     pub namespace: AtomicU64,
 }
 
+/// Memory that one process exports and others import; see [`crate::exports`].
+#[repr(C, align(128))]
+pub struct ExportRow {
+    /// Who is charged: slot plus 1 (16 bits, 0 is free), written in full (1), handed on (1), generation (upper 32 bits).
+    pub owner: AtomicU64,
+    /// By what importers find it.
+    pub key: AtomicU64,
+    /// Bytes charged.
+    pub bytes: AtomicU64,
+    /// The device's index.
+    pub device: AtomicU64,
+    /// One bit for each slot that has imported it.
+    pub holders: [AtomicU64; SLOTS / 64],
+}
+
 /// A usage region.
 #[repr(C)]
 pub struct Region {
@@ -65,6 +82,8 @@ pub struct Region {
     pub held: [[AtomicU64; SLOTS]; DEVICES],
     /// Bytes being asked for at this moment, by device and slot.
     pub asking: [[AtomicU64; SLOTS]; DEVICES],
+    /// Memory shared between processes.
+    pub exports: [ExportRow; EXPORTS],
 }
 
 const _: () = {
@@ -84,5 +103,11 @@ const _: () = {
     assert!(offset_of!(Region, slots) == 0x2080);
     assert!(offset_of!(Region, held) == 0xa080);
     assert!(offset_of!(Region, asking) == 0x2a080);
-    assert!(size_of::<Region>() == 0x4a080);
+    assert!(size_of::<ExportRow>() == 128);
+    assert!(offset_of!(ExportRow, key) == 8);
+    assert!(offset_of!(ExportRow, bytes) == 16);
+    assert!(offset_of!(ExportRow, device) == 24);
+    assert!(offset_of!(ExportRow, holders) == 32);
+    assert!(offset_of!(Region, exports) == 0x4a080);
+    assert!(size_of::<Region>() == 0x6a080);
 };

@@ -7,6 +7,8 @@ pub mod bucket;
 #[cfg(not(loom))]
 pub mod devices;
 #[cfg(not(loom))]
+pub mod exports;
+#[cfg(not(loom))]
 pub mod group;
 #[cfg(not(loom))]
 pub mod layout;

@@ -1,6 +1,7 @@
 //! One slot for each process of a group. The owner's identity in one word is the lock: claimed by one compare-and-swap, and
 //! whoever finds its owner dead takes it by another.
 
+use crate::exports;
 use crate::layout::{DEVICES, Region, SLOTS, SlotRow};
 use crate::life::{Identity, Life, life};
 use crate::sync::Ordering;
@@ -126,6 +127,8 @@ fn reap_one(region: &Region, index: usize, slot: &SlotRow, dead: u64, me: &Ident
     if taken.is_err() {
         return false;
     }
+    // What others still hold of its memory is theirs before its own words are zeroed: counted twice for a moment, never not.
+    exports::reap(region, index);
     for device in 0..DEVICES {
         for words in [&region.held, &region.asking] {
             if let Some(word) = words.get(device).and_then(|words| words.get(index)) {
