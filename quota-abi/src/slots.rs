@@ -45,6 +45,12 @@ impl Owner {
         u32::try_from(self.0 & ((1 << PID_BITS) - 1)).unwrap_or(0)
     }
 
+    /// Whether it counts in its slot, rather than clearing up after another.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        self.0 >> STATE_SHIFT & 3 == 1
+    }
+
     fn start(self) -> u64 {
         self.0 >> START_SHIFT
     }
