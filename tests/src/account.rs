@@ -29,6 +29,10 @@ pub struct Device {
     /// The highest `requested`.
     #[serde(default)]
     pub peak_requested: u64,
+    /// `requested` without what pools and graphs reserve.
+    pub exact: u64,
+    /// The highest `exact`.
+    pub peak_exact: u64,
     /// How long it ran kernels.
     pub busy_ns: u64,
     /// By `GPU_SIM_TENANT`.
@@ -55,6 +59,10 @@ pub struct Tenant {
     #[serde(default)]
     pub peak_requested: u64,
     /// As for the device.
+    pub exact: u64,
+    /// As for the device.
+    pub peak_exact: u64,
+    /// As for the device.
     pub busy_ns: u64,
 }
 
@@ -68,6 +76,10 @@ pub struct Process {
     pub label: String,
     /// As for the device.
     pub used: u64,
+    /// As for the device.
+    pub requested: u64,
+    /// As for the device.
+    pub exact: u64,
     /// As for the device.
     pub busy_ns: u64,
 }

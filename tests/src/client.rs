@@ -5,11 +5,14 @@ use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::artefacts::{artefacts, workspace};
+use crate::limits::Limits;
+use crate::steps::Steps;
 
 /// How long a client may take before it counts as hung.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -25,6 +28,7 @@ pub struct Client {
     shim: Option<PathBuf>,
     driver: Option<PathBuf>,
     watchdog: Duration,
+    limits: Option<Arc<Limits>>,
 }
 
 impl Client {
@@ -38,7 +42,14 @@ impl Client {
             shim: Some(artefacts().shim.clone()),
             driver: Some(artefacts().sim.clone()),
             watchdog: WATCHDOG,
+            limits: None,
         }
+    }
+
+    /// Notes with its simulation what the client is allowed, when it starts.
+    pub(crate) fn noted_in(mut self, limits: &Arc<Limits>) -> Self {
+        self.limits = Some(Arc::clone(limits));
+        self
     }
 
     /// Without the shim.
@@ -121,6 +132,27 @@ impl Client {
     #[must_use]
     pub fn spawn(self) -> Running {
         let dir = tempfile::tempdir().unwrap();
+        let watchdog = self.watchdog;
+        let mut command = self.command();
+        command.stdin(Stdio::piped());
+        command.stdout(File::create(dir.path().join("stdout")).unwrap());
+        command.stderr(File::create(dir.path().join("stderr")).unwrap());
+        Running {
+            child: Some(start(&mut command)),
+            dir,
+            started: Instant::now(),
+            watchdog,
+        }
+    }
+
+    /// Starts it as a program that is told what to do step by step.
+    #[must_use]
+    pub fn interpret(self) -> Steps {
+        let watchdog = self.watchdog;
+        Steps::new(&mut self.command(), watchdog)
+    }
+
+    fn command(self) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(&self.args);
         // Nothing of the tester's environment reaches a client but what it cannot do without.
@@ -141,25 +173,37 @@ impl Client {
         if let Some(shim) = &self.shim {
             command.env("LD_PRELOAD", shim);
         }
-        command.envs(self.env.iter().map(|(variable, value)| (variable, value)));
+        let mut environment = self.env;
+        environment.retain(|(variable, _)| !self.without.contains(variable));
+        if let (Some(limits), Some(_)) = (&self.limits, &self.shim)
+            && let Some(label) = limits.note(&environment)
+        {
+            command.env("GPU_SIM_TENANT", label);
+        }
+        command.envs(environment);
         for variable in &self.without {
             command.env_remove(variable);
         }
-        command.stdin(Stdio::piped());
-        command.stdout(File::create(dir.path().join("stdout")).unwrap());
-        command.stderr(File::create(dir.path().join("stderr")).unwrap());
         // Its own group: the watchdog takes its children along.
         command.process_group(0);
-        let child = command
-            .spawn()
-            .unwrap_or_else(|e| panic!("cannot start {}: {e}", self.executable.display()));
-        Running {
-            child: Some(child),
-            dir,
-            started: Instant::now(),
-            watchdog: self.watchdog,
-        }
+        command
     }
+}
+
+/// Starts a prepared command.
+pub(crate) fn start(command: &mut Command) -> Child {
+    command
+        .spawn()
+        .unwrap_or_else(|e| panic!("cannot start {}: {e}", command.get_program().display()))
+}
+
+/// Kills a client and its children with SIGKILL, and waits for it.
+pub(crate) fn end(child: &mut Child) {
+    let group = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: the group was made for this child, which has not been waited for yet or has ended just now; its number
+    // cannot belong to anyone else while children live.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+    child.wait().unwrap();
 }
 
 /// A started client. Dropping it kills it with all its children.
@@ -214,11 +258,7 @@ impl Running {
     /// Kills the client and its children with SIGKILL, and waits for it.
     pub fn kill(&mut self) {
         if let Some(child) = &mut self.child {
-            let group = libc::pid_t::try_from(child.id()).unwrap();
-            // SAFETY: the group was made for this child, which has not been waited for yet or
-            // has ended just now; its number cannot belong to anyone else while children live.
-            unsafe { libc::kill(-group, libc::SIGKILL) };
-            child.wait().unwrap();
+            end(child);
         }
     }
 

@@ -14,10 +14,12 @@
 mod account;
 mod artefacts;
 mod client;
+mod limits;
 mod lookups;
 mod old_driver;
 mod program;
 mod sim;
+mod steps;
 
 pub use account::{Account, Device, Process, Tenant};
 pub use artefacts::{Artefacts, artefacts, workspace};
@@ -26,6 +28,7 @@ pub use lookups::{Lookup, Replay, real_drivers, recorded_lists, write_queries};
 pub use old_driver::driver_without;
 pub use program::{library, program};
 pub use sim::Sim;
+pub use steps::{Answer, Steps};
 
 /// Bytes of a MiB.
 pub const MIB: u64 = 1 << 20;

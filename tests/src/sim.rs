@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use quota_abi::group::Group;
 
 use crate::account::Account;
 use crate::client::{Client, Running};
+use crate::limits::Limits;
 use crate::program::program;
 
 /// A simulated machine: its devices, its driver, and the group that clients join by default.
@@ -17,6 +18,7 @@ pub struct Sim {
     name: String,
     env: Vec<(String, String)>,
     groups: Mutex<BTreeSet<String>>,
+    limits: Arc<Limits>,
 }
 
 impl Default for Sim {
@@ -36,6 +38,7 @@ impl Sim {
             name,
             env: Vec::new(),
             groups: Mutex::default(),
+            limits: Arc::default(),
         }
     }
 
@@ -85,6 +88,7 @@ impl Sim {
     /// Any executable as a client of this simulation, with the shim preloaded.
     pub fn command(&self, executable: &Path) -> Client {
         let mut client = Client::new(executable)
+            .noted_in(&self.limits)
             .env("GPU_SIM", &self.name)
             .env("GPU_QUOTA_GROUP", self.group("default"));
         for (variable, value) in &self.env {
@@ -104,14 +108,39 @@ impl Sim {
     }
 }
 
-impl Drop for Sim {
-    fn drop(&mut self) {
+impl Sim {
+    /// Compares the account with what every client was allowed: see [`crate::limits`]. Done for every simulation when it
+    /// ends. How many sums were compared, or what exceeded its limit.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check_limits(&self) -> Result<usize, String> {
+        if !self.file().exists() {
+            return Ok(0);
+        }
+        self.limits.check(&self.account())
+    }
+
+    fn file(&self) -> PathBuf {
         // SAFETY: geteuid takes no argument and cannot fail.
         let uid = unsafe { libc::geteuid() };
-        let simulation = PathBuf::from(format!("/dev/shm/gpu-sim.{uid}.{}", self.name));
-        drop(std::fs::remove_file(simulation));
+        format!("/dev/shm/gpu-sim.{uid}.{}", self.name).into()
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        let checked = if std::thread::panicking() {
+            Ok(0)
+        } else {
+            self.check_limits()
+        };
+        drop(std::fs::remove_file(self.file()));
         for group in self.groups.lock().unwrap().iter() {
             drop(std::fs::remove_file(region(group)));
+        }
+        if let Err(excess) = checked {
+            panic!("{excess}");
         }
     }
 }
