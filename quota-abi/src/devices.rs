@@ -1,6 +1,6 @@
 //! The devices of a region, each claimed by its UUID and found again under the same index.
 
-use crate::layout::{DeviceRow, Region};
+use crate::layout::{DEVICES, DeviceRow, Region};
 use crate::ledger::Ledger;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -46,9 +46,13 @@ pub fn uuid_of(row: &DeviceRow) -> Option<[u8; 16]> {
 pub fn ledger(region: &Region, device: usize) -> Option<Ledger<'_>> {
     Some(Ledger {
         high_water: &region.header.high_water,
-        held: region.held.get(device)?,
-        asking: region.asking.get(device)?,
+        words: region.memory.get(device)?,
     })
+}
+
+/// The ledgers of all rows, claimed or not.
+pub fn ledgers(region: &Region) -> impl Iterator<Item = Ledger<'_>> + Clone {
+    (0..DEVICES).filter_map(|device| ledger(region, device))
 }
 
 /// A UUID is two words, and a row is claimed word by word: one who dies between the two leaves a row that the next process
@@ -74,7 +78,6 @@ fn halves(uuid: &[u8; 16]) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::DEVICES;
     use crate::region::Mapped;
 
     fn uuid(number: u128) -> [u8; 16] {

@@ -9,7 +9,7 @@ use crate::bucket::Bucket;
 use crate::sync::AtomicU64;
 
 /// Version of this layout, and part of the file's name: two versions never meet in one file.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// First word of every region: `GPUQUOTA` as bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GPUQUOTA");
 /// Devices that one region can hold.
@@ -78,10 +78,9 @@ pub struct Region {
     pub buckets: [Bucket; DEVICES],
     /// The processes.
     pub slots: [SlotRow; SLOTS],
-    /// Bytes held, by device and slot. Contiguous by slot, so that a sum is a short scan.
-    pub held: [[AtomicU64; SLOTS]; DEVICES],
-    /// Bytes being asked for at this moment, by device and slot.
-    pub asking: [[AtomicU64; SLOTS]; DEVICES],
+    /// Memory held and asked for, by device and slot: see [`crate::ledger::Word`]. Contiguous by slot, so that a sum is a short
+    /// scan.
+    pub memory: [[AtomicU64; SLOTS]; DEVICES],
     /// Memory shared between processes.
     pub exports: [ExportRow; EXPORTS],
 }
@@ -101,13 +100,12 @@ const _: () = {
     assert!(offset_of!(Region, devices) == 0x80);
     assert!(offset_of!(Region, buckets) == 0x1080);
     assert!(offset_of!(Region, slots) == 0x2080);
-    assert!(offset_of!(Region, held) == 0xa080);
-    assert!(offset_of!(Region, asking) == 0x2a080);
+    assert!(offset_of!(Region, memory) == 0xa080);
     assert!(size_of::<ExportRow>() == 128);
     assert!(offset_of!(ExportRow, key) == 8);
     assert!(offset_of!(ExportRow, bytes) == 16);
     assert!(offset_of!(ExportRow, device) == 24);
     assert!(offset_of!(ExportRow, holders) == 32);
-    assert!(offset_of!(Region, exports) == 0x4a080);
-    assert!(size_of::<Region>() == 0x6a080);
+    assert!(offset_of!(Region, exports) == 0x2a080);
+    assert!(size_of::<Region>() == 0x4a080);
 };

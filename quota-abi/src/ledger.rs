@@ -1,18 +1,30 @@
 //! Who holds how much of a device: reserve, then allocate.
 //!
-//! Each process has two words, `held` and `asking`. The sum over all processes is the only truth, so a process killed at
-//! any instruction leaves nothing to repair: its words are zeroed when it is reaped.
+//! Each process has one word: what it holds and what it asks for ([`Word`]). The sum over all processes is the only truth, so
+//! a process killed at any instruction leaves nothing to repair: its word is zeroed when it is reaped.
 //!
-//! No over-admission: a process first says in `asking` what it wants, then, past a full fence, sums everybody's words. Of two
-//! that ask at the same time at least one sees the other. Of the threads of one process one asks at a time. No refusal of what fits: only `held` refuses; where others' `asking`
-//! alone stands in the way, the one in the lowest slot waits and the rest step back and try again.
+//! *No over-admission.* A process first adds to its word what it asks for, then, past a full fence, sums everybody's words. Of
+//! two that ask at the same time at least one sees the other. Threads of one process ask in the same word, and see each other
+//! in the same way.
+//!
+//! *No refusal of what fits.* Only what is held refuses. Where only what others ask for stands in the way, one goes first and
+//! the rest step back and try again: of the threads of a process the one that has its turn, of the processes the one in the
+//! lowest slot.
+//!
+//! *Alone*, a process asks nobody: what it holds is the sum. It knows by a mark in the word itself, so that it
+//! cannot both miss that another has come and be admitted. The mark is set when a slot is claimed and nobody else has one,
+//! and taken away, for good, by whoever comes later.
 
-use crate::sync::{AtomicU64, Ordering, exchange_then_fence, post_then_fence};
+mod word;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, exchange_then_fence, full_fence};
+use word::{MAX, units};
+pub use word::{UNIT, Word};
 
 /// Looks again this often before it takes a sum for the truth: a sum is not read at one instant, and memory that moves
 /// from one process to another meanwhile is counted twice.
 const CONFIRMATIONS: u32 = 4;
-/// How often the lowest slot looks again before it steps back as well.
+/// How often the one who goes first looks again before it steps back as well.
 #[cfg(not(loom))]
 const PATIENCE: u32 = 64;
 #[cfg(loom)]
@@ -23,17 +35,25 @@ const PATIENCE: u32 = 1;
 pub struct Ledger<'a> {
     /// One more than the highest slot in use.
     pub high_water: &'a AtomicU64,
-    /// Bytes held, by slot.
-    pub held: &'a [AtomicU64],
-    /// Bytes asked for, by slot.
-    pub asking: &'a [AtomicU64],
+    /// By slot.
+    pub words: &'a [AtomicU64],
+}
+
+/// A thread that asks.
+#[derive(Copy, Clone)]
+pub struct Asker<'a> {
+    /// Its process's slot.
+    pub slot: usize,
+    /// Which of its process's threads goes first where others stand in the way: memory of the process's own. Should it stay
+    /// set for ever, no thread goes first, and all go on trying.
+    pub turn: &'a AtomicU32,
 }
 
 /// What became of a request.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Verdict {
-    /// It is in `held`.
+    /// It is held.
     Admitted,
     /// What is held leaves no room for it.
     Full,
@@ -48,48 +68,106 @@ enum Sight {
 }
 
 impl Ledger<'_> {
-    /// Asks for `amount` more, so that the sum does not exceed `limit`. `pause(n)` waits before the n-th new try, or
+    /// Asks for `bytes` more, so that the sum does not exceed `limit`. `pause(n)` waits before the n-th new try, or
     /// answers `false` to give up.
+    ///
+    /// A request that the field of what is held has no room for is refused; one that only the field of what is asked for has no
+    /// room for waits like any other that others' requests stand in the way of.
+    #[inline]
     pub fn reserve(
         &self,
-        slot: usize,
+        me: Asker<'_>,
+        bytes: u64,
+        limit: u64,
+        pause: impl FnMut(u32) -> bool,
+    ) -> Verdict {
+        let Some(word) = self.words.get(me.slot) else {
+            return Verdict::Full;
+        };
+        let (amount, limit) = (units(bytes), limit / UNIT);
+        if amount > limit {
+            // Never posted: it stands in nobody's way.
+            return Verdict::Full;
+        }
+        match take_alone(word, amount, limit) {
+            Some(verdict) => verdict,
+            None => self.reserve_among(me, word, amount, limit, pause),
+        }
+    }
+
+    /// Charges without asking: what has happened already and cannot be undone.
+    #[inline]
+    pub fn force(&self, slot: usize, bytes: u64) {
+        self.change(slot, |word| word.more(units(bytes)));
+    }
+
+    /// Gives back. Never goes below zero, whoever wrote the word meanwhile.
+    #[inline]
+    pub fn refund(&self, slot: usize, bytes: u64) {
+        self.change(slot, |word| word.less(units(bytes)));
+    }
+
+    /// What one has.
+    #[must_use]
+    pub fn word(&self, slot: usize) -> Word {
+        Word(
+            self.words
+                .get(slot)
+                .map_or(0, |word| word.load(Ordering::Relaxed)),
+        )
+    }
+
+    /// Bytes held by one.
+    #[must_use]
+    pub fn held_by(&self, slot: usize) -> u64 {
+        self.word(slot).held_bytes()
+    }
+
+    /// Bytes held by all.
+    #[must_use]
+    pub fn usage(&self) -> u64 {
+        let held = |word: &AtomicU64| Word(word.load(Ordering::Relaxed)).held();
+        self.in_use().iter().map(held).sum::<u64>() * UNIT
+    }
+
+    #[inline]
+    fn change(&self, slot: usize, change: impl Fn(Word) -> Word) {
+        let Some(word) = self.words.get(slot) else {
+            return;
+        };
+        let mut before = word.load(Ordering::Relaxed);
+        while let Err(now) = word.compare_exchange_weak(
+            before,
+            change(Word(before)).0,
+            // What was freed is free before anybody reads so.
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
+            before = now;
+        }
+    }
+
+    /// [`Self::reserve`] for a process that is not alone.
+    #[inline(never)]
+    fn reserve_among(
+        &self,
+        me: Asker<'_>,
+        word: &AtomicU64,
         amount: u64,
         limit: u64,
         mut pause: impl FnMut(u32) -> bool,
     ) -> Verdict {
-        let (Some(held), Some(asking)) = (self.held.get(slot), self.asking.get(slot)) else {
-            return Verdict::Full;
+        let mut turn = Turn {
+            taken: me.turn,
+            ours: false,
         };
-        // Words cannot overflow: a process posts no more than a limit at a time.
-        if amount > limit {
-            return Verdict::Full;
-        }
-        if amount == 0 {
-            return Verdict::Admitted;
-        }
-        if self.is_alone(slot) && self.take_alone(held, amount, limit) {
-            return Verdict::Admitted;
-        }
         let mut tries = 0;
         loop {
-            // SYNC POINT with the loads in `look`: asking before the fence, sums after it.
-            if post_then_fence(asking, amount) {
-                let verdict = match self.watch(slot, amount, limit) {
-                    Sight::Fits => {
-                        held.fetch_add(amount, Ordering::Relaxed);
-                        Some(Verdict::Admitted)
-                    }
-                    Sight::Full => Some(Verdict::Full),
-                    Sight::Contended { .. } => None,
-                };
-                // SYNC POINT with `look`'s load of `asking`: who sees it gone sees `held`.
-                asking.store(0, Ordering::Release);
-                if let Some(verdict) = verdict {
-                    return verdict;
-                }
-            } else if wait_for(asking) {
-                continue;
+            let verdict = self.ask(me.slot, word, amount, limit, turn.ours);
+            if verdict != Verdict::Contended {
+                return verdict;
             }
+            turn.seek();
             tries += 1;
             if !pause(tries) {
                 return Verdict::Contended;
@@ -97,123 +175,195 @@ impl Ledger<'_> {
         }
     }
 
-    /// Adds without asking: what has happened already and cannot be undone.
-    pub fn force(&self, slot: usize, amount: u64) {
-        if let Some(held) = self.held.get(slot) {
-            held.fetch_add(amount, Ordering::Relaxed);
+    /// One try. `first`: this thread waits while nobody in a lower slot asks.
+    fn ask(&self, slot: usize, word: &AtomicU64, amount: u64, limit: u64, first: bool) -> Verdict {
+        if let Err(verdict) = post(word, amount) {
+            return verdict;
         }
-    }
-
-    /// Gives back. Never goes below zero, whoever wrote the word meanwhile.
-    pub fn refund(&self, slot: usize, amount: u64) {
-        let Some(held) = self.held.get(slot) else {
-            return;
-        };
-        let mut before = held.load(Ordering::Relaxed);
-        while let Err(now) = held.compare_exchange_weak(
-            before,
-            before.saturating_sub(amount),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            before = now;
-        }
-    }
-
-    /// Bytes held by one.
-    #[must_use]
-    pub fn held_by(&self, slot: usize) -> u64 {
-        self.held
-            .get(slot)
-            .map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-
-    /// Bytes held by all.
-    #[must_use]
-    pub fn usage(&self) -> u64 {
-        self.in_use(self.held).iter().fold(0, |sum, word| {
-            sum.saturating_add(word.load(Ordering::Relaxed))
-        })
-    }
-
-    /// Whether no other process has ever had a slot.
-    fn is_alone(&self, slot: usize) -> bool {
-        slot == 0 && self.high_water.load(Ordering::Relaxed) <= 1
-    }
-
-    /// A group of one need not ask anybody: `held` is the sum. `false` if it does not fit, or another process has come.
-    fn take_alone(&self, held: &AtomicU64, amount: u64, limit: u64) -> bool {
-        let before = held.load(Ordering::Relaxed);
-        let Some(after) = before.checked_add(amount).filter(|sum| *sum <= limit) else {
-            return false;
-        };
-        // SYNC POINT with `look`: a process whose slot is not seen here sums after this, and sees it.
-        if !exchange_then_fence(held, before, after) {
-            return false;
-        }
-        if self.is_alone(0) {
-            return true;
-        }
-        self.refund(0, amount);
-        false
-    }
-
-    /// Looks until the sight is sure, or it is somebody else's turn to wait.
-    fn watch(&self, slot: usize, amount: u64, limit: u64) -> Sight {
-        let mut full = 0;
         let mut waited = 0;
-        loop {
-            match self.look(slot, amount, limit) {
-                Sight::Full if full < CONFIRMATIONS => full += 1,
+        let sight = loop {
+            match self.look(slot, amount, limit, first) {
                 Sight::Contended { yields: false } if waited < PATIENCE => {
                     waited += 1;
                     spin();
                 }
-                sight => return sight,
+                sight => break sight,
             }
+        };
+        if matches!(sight, Sight::Fits) {
+            // From one field to the other in one step: nobody can miss it in both, or see it in both.
+            word.fetch_add((amount << 32).wrapping_sub(amount), Ordering::Relaxed);
+            return Verdict::Admitted;
+        }
+        word.fetch_sub(amount, Ordering::Relaxed);
+        match sight {
+            // Confirmed when it stands in nobody's way any more: who asks for too much again and again hinders others little.
+            Sight::Full if (0..CONFIRMATIONS).all(|_| self.is_full(amount, limit)) => Verdict::Full,
+            _ => Verdict::Contended,
         }
     }
 
-    fn look(&self, slot: usize, amount: u64, limit: u64) -> Sight {
-        let mut everything = 0_u64;
-        let mut held_sum = 0_u64;
-        let mut yields = false;
-        let words = self.in_use(self.asking).iter().zip(self.held);
-        for (index, (asking, held)) in words.enumerate() {
-            // SYNC POINT: asking is read before held, so that what moves from one to the other is seen at least once.
-            let asking = asking.load(Ordering::Acquire);
-            let held = held.load(Ordering::Relaxed);
-            everything = everything.saturating_add(asking).saturating_add(held);
-            held_sum = held_sum.saturating_add(held);
-            // The lowest slot goes first.
-            yields |= index < slot && asking > 0;
+    fn look(&self, slot: usize, amount: u64, limit: u64, first: bool) -> Sight {
+        let (mut held, mut asking) = (0, 0);
+        // SYNC POINT with `post`: summed after its fence.
+        for word in self.in_use() {
+            let word = Word(word.load(Ordering::Relaxed));
+            held += word.held();
+            asking += word.lower();
         }
-        if everything <= limit {
+        if asking < MAX && held + asking <= limit {
             Sight::Fits
-        } else if held_sum.saturating_add(amount) > limit {
+        } else if held + amount > limit {
             Sight::Full
         } else {
+            if asking >= MAX {
+                self.disband(slot);
+            }
+            let ahead = self.words.iter().take(slot);
+            let yields = !first || ahead.into_iter().any(is_asking);
             Sight::Contended { yields }
+        }
+    }
+
+    fn is_full(&self, amount: u64, limit: u64) -> bool {
+        self.usage() / UNIT + amount > limit
+    }
+
+    /// Takes their marks from all others who think that they are alone.
+    fn disband(&self, slot: usize) {
+        for (index, word) in self.in_use().iter().enumerate() {
+            if index != slot {
+                join(word);
+            }
         }
     }
 
     /// The words of the slots in use. Read after one's own fence: a slot claimed later asks after its own fence as well,
     /// and sees us.
-    fn in_use<'a>(&self, words: &'a [AtomicU64]) -> &'a [AtomicU64] {
+    #[inline]
+    fn in_use(&self) -> &[AtomicU64] {
         let count = usize::try_from(self.high_water.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-        words.get(..count).unwrap_or(words)
+        self.words.get(..count).unwrap_or(self.words)
     }
 }
 
-/// Waits a little for another thread of this process to have its answer. `true` if it has.
-fn wait_for(asking: &AtomicU64) -> bool {
-    for _ in 0..PATIENCE {
-        if asking.load(Ordering::Relaxed) == 0 {
-            return true;
-        }
-        spin();
+/// Takes up a slot that its process has claimed and does not use yet, on every device: takes the marks of those who were
+/// alone, and marks itself as alone if `others` tells of nobody.
+pub fn take_up<'a>(
+    ledgers: impl Iterator<Item = Ledger<'a>> + Clone,
+    slot: usize,
+    others: impl Fn() -> bool,
+) {
+    for word in ledgers.clone().filter_map(|ledger| ledger.words.get(slot)) {
+        word.store(Word::ALONE.0, Ordering::Relaxed);
     }
-    false
+    // SYNC POINT with itself in another process: claimed and marked before the fence, looked after it. Of two that come
+    // at once, the later one sees the other's slot, and the earlier one's mark is taken by the later.
+    full_fence();
+    for ledger in ledgers.clone() {
+        ledger.disband(slot);
+    }
+    if others() {
+        for word in ledgers.filter_map(|ledger| ledger.words.get(slot)) {
+            join(word);
+        }
+    }
+}
+
+/// Zeroes the word of a slot that a reaper has taken.
+pub fn clear(word: &AtomicU64) {
+    word.store(0, Ordering::Relaxed);
+}
+
+/// Gives a slot away whose words have been cleared.
+pub fn release(owner: &AtomicU64) {
+    // SYNC POINT with the claim of a slot: who finds it free finds its words zero.
+    owner.store(0, Ordering::Release);
+}
+
+/// Takes what fits without asking. `None` if the process is not alone.
+#[inline]
+fn take_alone(word: &AtomicU64, amount: u64, limit: u64) -> Option<Verdict> {
+    let mut before = word.load(Ordering::Relaxed);
+    loop {
+        let seen = Word(before);
+        if !seen.is_alone() {
+            return None;
+        }
+        if seen.held() + amount > limit.min(MAX) {
+            return Some(Verdict::Full);
+        }
+        // Fails if the mark has gone meanwhile: who took it sums later, and sees what was taken before.
+        let taken = word.compare_exchange_weak(
+            before,
+            before.wrapping_add(amount << 32),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        match taken {
+            Ok(_) => return Some(Verdict::Admitted),
+            Err(now) => before = now,
+        }
+    }
+}
+
+/// Adds to what the process asks for, past a full fence.
+fn post(word: &AtomicU64, amount: u64) -> Result<(), Verdict> {
+    loop {
+        let before = word.load(Ordering::Relaxed);
+        let seen = Word(before);
+        if seen.held() + amount > MAX {
+            return Err(Verdict::Full);
+        }
+        // Never the mark itself, and always with room to be moved over.
+        if seen.held() + seen.lower() + amount >= MAX {
+            return Err(Verdict::Contended);
+        }
+        // SYNC POINT with `look`: asked before the fence, summed after it.
+        if exchange_then_fence(word, before, before.wrapping_add(amount)) {
+            return Ok(());
+        }
+    }
+}
+
+fn is_asking(word: &AtomicU64) -> bool {
+    Word(word.load(Ordering::Relaxed)).asking() > 0
+}
+
+/// Takes the mark of one who is alone no longer.
+fn join(word: &AtomicU64) {
+    let mut before = word.load(Ordering::Relaxed);
+    while Word(before).is_alone() {
+        let joined = Word::new(Word(before).held(), 0).0;
+        match word.compare_exchange_weak(before, joined, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => before = now,
+        }
+    }
+}
+
+/// A thread's turn among those of its process.
+struct Turn<'a> {
+    taken: &'a AtomicU32,
+    ours: bool,
+}
+
+impl Turn<'_> {
+    fn seek(&mut self) {
+        self.ours = self.ours
+            || self
+                .taken
+                .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.ours {
+            self.taken.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 fn spin() {

@@ -266,8 +266,8 @@ mod tests {
         assert!(Mapped::open(&file.0).unwrap().is_none());
         let one = Mapped::open_or_create(&file.0).unwrap();
         let two = Mapped::open(&file.0).unwrap().unwrap();
-        one.held[1][2].store(3, Ordering::Relaxed);
-        assert_eq!(two.held[1][2].load(Ordering::Relaxed), 3);
+        one.memory[1][2].store(3, Ordering::Relaxed);
+        assert_eq!(two.memory[1][2].load(Ordering::Relaxed), 3);
         let mode = std::fs::metadata(file.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666);
     }

@@ -1,8 +1,10 @@
 //! One slot for each process of a group. The owner's identity in one word is the lock: claimed by one compare-and-swap, and
 //! whoever finds its owner dead takes it by another.
 
+use crate::devices::ledgers;
 use crate::exports;
-use crate::layout::{DEVICES, Region, SLOTS, SlotRow};
+use crate::layout::{Region, SLOTS, SlotRow};
+use crate::ledger;
 use crate::life::{Identity, Life, life};
 use crate::sync::Ordering;
 
@@ -86,10 +88,15 @@ pub fn claim(region: &Region, me: &Identity) -> Option<usize> {
             slot.namespace.store(me.namespace, Ordering::Relaxed);
             let count = u64::try_from(index + 1).unwrap_or(0);
             region.header.high_water.fetch_max(count, Ordering::AcqRel);
+            ledger::take_up(ledgers(region), index, || has_others(region, index));
             return Some(index);
         }
     }
     None
+}
+
+fn has_others(region: &Region, mine: usize) -> bool {
+    owners(region).any(|(index, _)| index != mine)
 }
 
 /// Frees the slots of dead processes. `true` if there were any.
@@ -135,22 +142,18 @@ fn reap_one(region: &Region, index: usize, slot: &SlotRow, dead: u64, me: &Ident
     }
     // What others still hold of its memory is theirs before its own words are zeroed: counted twice for a moment, never not.
     exports::reap(region, index);
-    for device in 0..DEVICES {
-        for words in [&region.held, &region.asking] {
-            if let Some(word) = words.get(device).and_then(|words| words.get(index)) {
-                word.store(0, Ordering::Relaxed);
-            }
-        }
+    for word in ledgers(region).filter_map(|ledger| ledger.words.get(index)) {
+        ledger::clear(word);
     }
     slot.namespace.store(0, Ordering::Relaxed);
-    // SYNC POINT with `claim`: who finds the slot free finds its words zero.
-    slot.owner.store(0, Ordering::Release);
+    ledger::release(&slot.owner);
     true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices;
     use crate::region::Mapped;
 
     fn ended() -> Identity {
@@ -169,12 +172,10 @@ mod tests {
         let region = Mapped::private().unwrap();
         let me = Identity::own();
         let theirs = claim(&region, &ended()).unwrap();
-        region.held[3][theirs].store(7, Ordering::Relaxed);
-        region.asking[3][theirs].store(9, Ordering::Relaxed);
+        region.memory[3][theirs].store(7 << 32 | 9, Ordering::Relaxed);
         assert!(reap(&region, &me));
         assert!(!reap(&region, &me));
-        assert_eq!(region.held[3][theirs].load(Ordering::Relaxed), 0);
-        assert_eq!(region.asking[3][theirs].load(Ordering::Relaxed), 0);
+        assert_eq!(region.memory[3][theirs].load(Ordering::Relaxed), 0);
         assert_eq!(claim(&region, &me), Some(theirs));
     }
 
@@ -200,9 +201,9 @@ mod tests {
         let slot = claim(&region, &me).unwrap();
         let dead = Owner::new(&ended(), State::Reaping);
         region.slots[slot].owner.store(dead.0, Ordering::Relaxed);
-        region.held[0][slot].store(5, Ordering::Relaxed);
+        region.memory[0][slot].store(5 << 32, Ordering::Relaxed);
         assert!(reap(&region, &me));
-        assert_eq!(region.held[0][slot].load(Ordering::Relaxed), 0);
+        assert_eq!(region.memory[0][slot].load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -224,9 +225,35 @@ mod tests {
         let region = Mapped::private().unwrap();
         let me = Identity::own();
         let before = claim(&region, &me).unwrap();
-        region.held[0][before].store(5, Ordering::Relaxed);
+        devices::ledger(&region, 0).unwrap().force(before, 512);
         assert_eq!(claim(&region, &me), Some(before));
-        assert_eq!(region.held[0][before].load(Ordering::Relaxed), 0);
+        assert_eq!(devices::ledger(&region, 0).unwrap().usage(), 0);
         assert_eq!(owners(&region).count(), 1);
+    }
+
+    #[test]
+    fn who_comes_second_ends_the_first_ones_being_alone() {
+        let region = Mapped::private().unwrap();
+        let alone = |slot| ledgers(&region).all(|ledger| ledger.word(slot).is_alone());
+        let not_alone = |slot| !ledgers(&region).any(|ledger| ledger.word(slot).is_alone());
+        let first = claim(&region, &Identity::own()).unwrap();
+        assert!(alone(first));
+        devices::ledger(&region, 7).unwrap().force(first, 512);
+        let stranger = Identity {
+            namespace: 1,
+            ..Identity::own()
+        };
+        let second = claim(&region, &stranger).unwrap();
+        assert!(not_alone(first) && not_alone(second));
+        assert_eq!(devices::ledger(&region, 7).unwrap().usage(), 512);
+    }
+
+    #[test]
+    fn who_comes_after_all_others_have_gone_is_alone() {
+        let region = Mapped::private().unwrap();
+        claim(&region, &ended()).unwrap();
+        claim(&region, &ended()).unwrap();
+        let mine = claim(&region, &Identity::own()).unwrap();
+        assert!(devices::ledger(&region, 0).unwrap().word(mine).is_alone());
     }
 }

@@ -6,10 +6,10 @@ use cuda_headers::driver::{CUdevice, CUresult, CUuuid};
 use quota_abi::bucket::Bucket;
 use quota_abi::devices;
 use quota_abi::layout::DeviceRow;
-use quota_abi::ledger::{Ledger, Verdict};
+use quota_abi::ledger::{Asker, Ledger, Verdict};
 use quota_abi::settings::Uncovered;
 use quota_abi::spelling::{self, Ppm};
-use quota_abi::sync::Ordering;
+use quota_abi::sync::{AtomicU32, Ordering};
 
 use crate::attach::Attached;
 use crate::context::DeviceContexts;
@@ -18,8 +18,11 @@ use crate::lock::Lock;
 use crate::process;
 use crate::report;
 
-/// New tries of a request that only others' requests stand in the way of.
-const TRIES: u32 = 200;
+/// New tries of a request that only others' requests stand in the way of: about a second in all, because on a busy machine
+/// the other may have been interrupted between asking and its answer.
+const TRIES: u32 = 450;
+/// The first of them are made without sleeping.
+const HASTY: u32 = 20;
 
 /// All devices, by the number under which CUDA shows them.
 pub(crate) struct Devices(Vec<Device>);
@@ -44,6 +47,8 @@ pub(crate) struct Device {
     row: &'static DeviceRow,
     /// This process's words in the ledger.
     slot: usize,
+    /// Which of this process's threads goes first where others' requests stand in the way.
+    turn: AtomicU32,
 }
 
 /// Bytes that have been admitted and go back unless they are kept.
@@ -130,10 +135,12 @@ impl Device {
             bucket,
             row,
             slot: attached.slot,
+            turn: AtomicU32::new(0),
         })
     }
 
     /// Admits `bytes` if they fit; tries once, gives up nothing.
+    #[inline]
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
         let Some(limit) = self.memory else {
             // Nothing to be refused: charged when the driver has succeeded.
@@ -142,7 +149,11 @@ impl Device {
                 bytes,
             });
         };
-        match self.ledger.reserve(self.slot, bytes, limit, step_back) {
+        let me = Asker {
+            slot: self.slot,
+            turn: &self.turn,
+        };
+        match self.ledger.reserve(me, bytes, limit, step_back) {
             Verdict::Admitted => Some(Reservation {
                 device: self,
                 bytes,
@@ -254,16 +265,20 @@ fn left_out(uncovered: &Uncovered, number: c_int, handle: CUdevice, uuid: &[u8; 
     CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
-/// Waits before a new try, longer each time; about 20 ms in all.
+/// Waits before a new try, longer each time. The one that stands in the way may be dead.
+#[cold]
 fn step_back(tries: u32) -> bool {
-    if tries < 20 {
+    if tries < HASTY {
         // SAFETY: gives the processor away.
         unsafe { libc::sched_yield() };
         return true;
     }
+    if tries % HASTY == 0 {
+        process::reap_now_and_then();
+    }
     let short = libc::timespec {
         tv_sec: 0,
-        tv_nsec: libc::c_long::from(tries) * 1_000,
+        tv_nsec: libc::c_long::from(tries) * 10_000,
     };
     // SAFETY: a live timespec; no answer wanted.
     unsafe { libc::nanosleep(&raw const short, core::ptr::null_mut()) };

@@ -2,70 +2,120 @@
 
 use super::*;
 
+const PAGE: u64 = UNIT;
+
 struct Words {
     high_water: AtomicU64,
-    held: Vec<AtomicU64>,
-    asking: Vec<AtomicU64>,
+    words: Vec<AtomicU64>,
+    /// One for each slot, as each process has its own.
+    turns: Vec<AtomicU32>,
 }
 
 impl Words {
     fn new(slots: usize) -> Self {
-        let words = || (0..slots).map(|_| AtomicU64::new(0)).collect();
         Self {
             high_water: AtomicU64::new(slots as u64),
-            held: words(),
-            asking: words(),
+            words: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            turns: (0..slots).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
     fn ledger(&self) -> Ledger<'_> {
         Ledger {
             high_water: &self.high_water,
-            held: &self.held,
-            asking: &self.asking,
+            words: &self.words,
         }
+    }
+
+    /// Asks in units, and gives up at once.
+    fn reserve(&self, slot: usize, amount: u64, limit: u64) -> Verdict {
+        self.reserve_with(slot, amount, limit, |_| false)
+    }
+
+    fn reserve_with(
+        &self,
+        slot: usize,
+        amount: u64,
+        limit: u64,
+        pause: impl FnMut(u32) -> bool,
+    ) -> Verdict {
+        let me = Asker {
+            slot,
+            turn: &self.turns[slot],
+        };
+        let ledger = self.ledger();
+        ledger.reserve(me, amount * UNIT, limit * UNIT, pause)
+    }
+
+    fn usage(&self) -> u64 {
+        self.ledger().usage() / UNIT
+    }
+
+    fn set(&self, slot: usize, word: Word) {
+        self.words[slot].store(word.0, Ordering::Relaxed);
     }
 }
 
 #[test]
 fn exactly_the_limit_fits() {
     let words = Words::new(2);
+    assert_eq!(words.reserve(0, 60, 100), Verdict::Admitted);
+    assert_eq!(words.reserve(1, 41, 100), Verdict::Full);
+    assert_eq!(words.reserve(1, 40, 100), Verdict::Admitted);
+    assert_eq!(words.usage(), 100);
+    words.ledger().refund(0, 60 * PAGE);
+    assert_eq!(words.usage(), 40);
+    assert_eq!(words.ledger().word(0), Word::new(0, 0));
+}
+
+#[test]
+fn bytes_round_up_and_limits_down() {
+    let words = Words::new(1);
+    let me = Asker {
+        slot: 0,
+        turn: &words.turns[0],
+    };
     let ledger = words.ledger();
-    assert_eq!(ledger.reserve(0, 60, 100, |_| false), Verdict::Admitted);
-    assert_eq!(ledger.reserve(1, 41, 100, |_| false), Verdict::Full);
-    assert_eq!(ledger.reserve(1, 40, 100, |_| false), Verdict::Admitted);
-    assert_eq!(ledger.usage(), 100);
-    ledger.refund(0, 60);
-    assert_eq!(ledger.usage(), 40);
+    let ask = |bytes, limit| ledger.reserve(me, bytes, limit, |_| false);
+    assert_eq!(ask(1, 511), Verdict::Full);
+    assert_eq!(ask(513, 1023), Verdict::Full);
+    assert_eq!(ask(513, 1024), Verdict::Admitted);
+    assert_eq!(ledger.usage(), 1024);
+    assert_eq!(ask(0, 1024), Verdict::Admitted);
+    ledger.refund(0, 513);
+    assert_eq!(ledger.usage(), 0);
 }
 
 #[test]
 fn a_request_above_the_limit_is_never_posted() {
     let words = Words::new(1);
-    assert_eq!(
-        words.ledger().reserve(0, u64::MAX, 100, |_| false),
-        Verdict::Full
-    );
-    assert_eq!(words.asking[0].load(Ordering::Relaxed), 0);
+    assert_eq!(words.reserve(0, 101, 100), Verdict::Full);
+    let me = Asker {
+        slot: 0,
+        turn: &words.turns[0],
+    };
+    let verdict = words.ledger().reserve(me, u64::MAX, 100, |_| panic!());
+    assert_eq!(verdict, Verdict::Full);
+    assert_eq!(words.ledger().word(0), Word::new(0, 0));
 }
 
 #[test]
 fn a_refund_does_not_wrap() {
     let words = Words::new(1);
-    words.ledger().force(0, 5);
-    words.ledger().refund(0, 7);
-    assert_eq!(words.ledger().usage(), 0);
+    words.ledger().force(0, 5 * PAGE);
+    words.ledger().refund(0, 7 * PAGE);
+    assert_eq!(words.ledger().word(0), Word::new(0, 0));
 }
 
 #[test]
 fn what_only_others_ask_for_is_waited_for() {
     let words = Words::new(2);
-    words.asking[0].store(80, Ordering::Relaxed);
+    words.set(0, Word::new(0, 80));
     let mut pauses = 0;
-    let verdict = words.ledger().reserve(1, 50, 100, |_| {
+    let verdict = words.reserve_with(1, 50, 100, |_| {
         pauses += 1;
         if pauses == 3 {
-            words.asking[0].store(0, Ordering::Relaxed);
+            words.set(0, Word::new(0, 0));
         }
         true
     });
@@ -74,10 +124,60 @@ fn what_only_others_ask_for_is_waited_for() {
 }
 
 #[test]
+fn what_another_thread_asks_for_is_waited_for() {
+    let words = Words::new(1);
+    words.set(0, Word::new(20, 80));
+    assert_eq!(words.reserve(0, 50, 100), Verdict::Contended);
+    assert_eq!(words.ledger().word(0), Word::new(20, 80));
+    assert_eq!(words.reserve(0, 81, 100), Verdict::Full);
+}
+
+#[test]
+fn fields_that_are_full_refuse_or_wait_and_never_carry() {
+    let words = Words::new(2);
+    words.set(0, Word::new(MAX - 5, 0));
+    assert_eq!(words.reserve(0, 6, u64::MAX / UNIT), Verdict::Full);
+    words.set(0, Word::new(2, MAX - 5));
+    assert_eq!(words.reserve(0, 3, u64::MAX / UNIT), Verdict::Contended);
+    assert_eq!(words.ledger().word(0), Word::new(2, MAX - 5));
+    words.set(0, Word::ALONE);
+    assert_eq!(words.reserve(0, MAX, u64::MAX / UNIT), Verdict::Admitted);
+    assert_eq!(words.reserve(0, 1, u64::MAX / UNIT), Verdict::Full);
+    assert_eq!(words.ledger().word(0), Word::new(MAX, MAX));
+}
+
+#[test]
 fn garbage_from_a_neighbour_refuses_but_does_not_wrap() {
     let words = Words::new(2);
-    words.held[1].store(u64::MAX, Ordering::Relaxed);
-    assert_eq!(words.ledger().reserve(0, 1, 100, |_| false), Verdict::Full);
+    words.set(1, Word::new(MAX, 7));
+    assert_eq!(words.reserve(0, 1, 100), Verdict::Full);
+}
+
+#[test]
+fn alone_until_another_takes_up_its_slot() {
+    let words = Words::new(2);
+    take_up([words.ledger()].into_iter(), 0, || false);
+    assert!(words.ledger().word(0).is_alone());
+    assert_eq!(words.reserve(0, 99, 100), Verdict::Admitted);
+    assert_eq!(words.reserve(0, 2, 100), Verdict::Full);
+    take_up([words.ledger()].into_iter(), 1, || true);
+    for slot in [0, 1] {
+        assert!(!words.ledger().word(slot).is_alone());
+        assert_eq!(words.reserve(slot, 2, 100), Verdict::Full);
+    }
+    assert_eq!(words.reserve(1, 1, 100), Verdict::Admitted);
+    assert_eq!(words.usage(), 100);
+}
+
+/// One that died between marking itself and looking around.
+#[test]
+fn a_mark_that_should_not_be_is_taken_by_whoever_asks() {
+    let words = Words::new(2);
+    words.set(1, Word::ALONE);
+    // Even where the limit is so large that the mark would fit as if it were a request.
+    let verdict = words.reserve_with(0, 1, u64::MAX / UNIT, |tries| tries < 3);
+    assert_eq!(verdict, Verdict::Admitted);
+    assert!(!words.ledger().word(1).is_alone());
 }
 
 #[test]
@@ -87,6 +187,11 @@ fn processes_never_exceed_and_always_fill() {
 
 #[test]
 fn threads_of_a_process_never_exceed_and_always_fill() {
+    fill([0, 0, 0, 0]);
+}
+
+#[test]
+fn threads_of_processes_never_exceed_and_always_fill() {
     fill([0, 0, 1, 1]);
 }
 
@@ -98,19 +203,50 @@ fn fill(slots: [usize; 4]) {
             for slot in slots {
                 scope.spawn(move || {
                     for _ in 0..32 {
-                        let verdict = words.ledger().reserve(slot, 1, limit, |_| {
+                        let verdict = words.reserve_with(slot, 1, limit, |_| {
                             std::thread::yield_now();
                             true
                         });
-                        assert!(words.ledger().usage() <= limit);
+                        assert!(words.usage() <= limit);
                         assert_ne!(verdict, Verdict::Contended);
                     }
                 });
             }
         });
-        assert_eq!(words.ledger().usage(), limit);
-        for (slot, held) in words.held.iter().enumerate() {
-            words.ledger().refund(slot, held.load(Ordering::Relaxed));
+        assert_eq!(words.usage(), limit);
+        for slot in slots {
+            words.ledger().refund(slot, limit * PAGE);
         }
     }
+}
+
+/// One who asks for too much again and again, and one who asks for what fits: the second is never refused.
+#[test]
+fn the_impossible_does_not_hinder_the_possible() {
+    for (possible, impossible) in [(0, 1), (1, 0), (0, 0)] {
+        let words = Words::new(2);
+        words.ledger().force(1, 10 * PAGE);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    assert_eq!(
+                        words.reserve_with(impossible, 95, 100, yields),
+                        Verdict::Full
+                    );
+                }
+            });
+            for _ in 0..20_000 {
+                let verdict = words.reserve_with(possible, 10, 100, yields);
+                assert_eq!(verdict, Verdict::Admitted);
+                words.ledger().refund(possible, 10 * PAGE);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+}
+
+fn yields(_: u32) -> bool {
+    std::thread::yield_now();
+    true
 }
