@@ -44,8 +44,8 @@ impl Settings {
     /// for it nobody can tell, and no limit must not be what a slip of the pen means.
     #[must_use]
     pub fn uncovered(&self, number: Option<u32>, uuid: &[u8; 16]) -> Option<Uncovered> {
-        let memory = (!self.memory.covers(number, uuid)).then(|| &self.memory.origin);
-        let compute = (!self.compute.covers(number, uuid)).then(|| &self.compute.origin);
+        let memory = (!self.memory.covers(number, uuid)).then_some(&self.memory.origin);
+        let compute = (!self.compute.covers(number, uuid)).then_some(&self.compute.origin);
         memory.or(compute).cloned().map(Uncovered)
     }
 

@@ -24,7 +24,6 @@ mod lock;
 mod memory;
 mod names;
 mod nvml;
-mod nvml_view;
 mod proc_address;
 mod process;
 mod recent;

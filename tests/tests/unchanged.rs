@@ -58,7 +58,7 @@ fn a_mig_instance_has_a_quota_of_its_own() {
     let other = "MIG-00000000-0000-0000-0000-000000000001";
     let client = sim
         .client("init")
-        .memory(&format!("{other}=1GiB"))
+        .memory(&format!("{other}=1GiB,{uuid}=none"))
         .env("CUDA_VISIBLE_DEVICES", &uuid)
         .run()
         .ok();

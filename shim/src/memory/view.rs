@@ -4,8 +4,9 @@ use cuda_headers::driver::{CUdevice, CUresult};
 
 use super::linear::Size;
 use crate::context;
+use crate::device::Device;
 use crate::guard::Aside;
-use crate::process;
+use crate::process::{self, Process};
 
 /// A device's memory as it is shown.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -35,16 +36,22 @@ pub(crate) fn info<S: Size + TryFrom<u64>>(
     let limit = device.memory.ok_or(Aside::NotLimited)?;
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
-        process.memory.pools.refresh(device);
+        let usage = usage(process, device);
         // SAFETY: the driver has just written for its caller what is not NULL.
         unsafe {
             let real = (read(total), read(free));
-            let view = View::new(real.0, real.1, limit, device.shown_usage());
+            let view = View::new(real.0, real.1, limit, usage);
             write(total, view.total);
             write(free, view.free);
         }
     }
     Ok(answer)
+}
+
+/// What the group holds of a device, pools as the driver holds them now: the same wherever it is shown.
+pub(crate) fn usage(process: &Process, device: &Device) -> u64 {
+    process.memory.pools.refresh(device);
+    device.shown_usage()
 }
 
 /// `cuDeviceTotalMem`.
