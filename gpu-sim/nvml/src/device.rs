@@ -3,7 +3,7 @@
 use cuda_headers::nvml::{nvmlDevice_t, nvmlReturn_t};
 use gpu_sim_core::{Card, DeviceInfo};
 
-use crate::entry::INVALID;
+use crate::entry::{INVALID, NOT_SUPPORTED};
 use crate::session;
 
 /// Handles look like addresses, of places that nobody maps.
@@ -26,9 +26,18 @@ impl Device {
     /// Refuses what only whole GPUs have.
     pub(crate) fn whole(self) -> Result<Self, nvmlReturn_t> {
         if self.is_instance() {
-            Err(nvmlReturn_t::NVML_ERROR_NOT_SUPPORTED)
+            Err(NOT_SUPPORTED)
         } else {
             Ok(self)
+        }
+    }
+
+    /// Refuses what neither instances nor GPUs in MIG mode have.
+    pub(crate) fn undivided(self) -> Result<Self, nvmlReturn_t> {
+        if self.instances.is_empty() {
+            self.whole()
+        } else {
+            Err(NOT_SUPPORTED)
         }
     }
 

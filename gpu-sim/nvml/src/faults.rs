@@ -20,6 +20,8 @@ const KNOWN: &[&str] = &[
     "nvml-no-processes",
     "nvml-processes-unsupported",
     "nvml-no-utilization",
+    "nvml-all-lists",
+    "nvml-accounting",
 ];
 
 /// Takes the words of a new session; unknown ones are reported, once, and ignored.

@@ -1,4 +1,4 @@
-//! Process lists. All of the simulator's processes compute; none draws.
+//! Process lists. All of the simulator's processes compute; none draws, unless that is asked for.
 
 use std::ffi::c_uint;
 
@@ -101,10 +101,19 @@ fn second(processes: Vec<Process>) -> Vec<nvmlProcessInfo_v2_t> {
     processes.into_iter().map(new).collect()
 }
 
-/// Graphics and MPS lists exist, and are empty.
-fn none(device: nvmlDevice_t) -> Result<Vec<Process>, nvmlReturn_t> {
-    let device = device::get(device)?;
-    running(&device).map(|_| Vec::new())
+/// Graphics and MPS lists exist, and are empty; or all processes are in them as well, as of programs that draw and compute.
+fn others(device: nvmlDevice_t) -> Result<Vec<Process>, nvmlReturn_t> {
+    let found = running(&device::get(device)?)?;
+    if faults::asked("nvml-all-lists") {
+        Ok(found)
+    } else {
+        Ok(Vec::new())
+    }
+}
+
+/// The pids that accounting would remember.
+pub(crate) fn pids(device: &Device) -> Result<Vec<c_uint>, nvmlReturn_t> {
+    Ok(running(device)?.iter().map(|process| process.pid).collect())
 }
 
 entry! {
@@ -137,7 +146,7 @@ entry! {
         infoCount: *mut c_uint,
         infos: *mut nvmlProcessInfo_v1_t,
     ) {
-        list(infoCount, infos, first(none(device)?))
+        list(infoCount, infos, first(others(device)?))
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses_v2(
@@ -145,7 +154,7 @@ entry! {
         infoCount: *mut c_uint,
         infos: *mut nvmlProcessInfo_v2_t,
     ) {
-        list(infoCount, infos, second(none(device)?))
+        list(infoCount, infos, second(others(device)?))
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses_v3(
@@ -153,7 +162,7 @@ entry! {
         infoCount: *mut c_uint,
         infos: *mut nvmlProcessInfo_t,
     ) {
-        list(infoCount, infos, second(none(device)?))
+        list(infoCount, infos, second(others(device)?))
     }
 
     fn nvmlDeviceGetMPSComputeRunningProcesses(
@@ -161,7 +170,7 @@ entry! {
         infoCount: *mut c_uint,
         infos: *mut nvmlProcessInfo_v1_t,
     ) {
-        list(infoCount, infos, first(none(device)?))
+        list(infoCount, infos, first(others(device)?))
     }
 
     fn nvmlDeviceGetMPSComputeRunningProcesses_v2(
@@ -169,7 +178,7 @@ entry! {
         infoCount: *mut c_uint,
         infos: *mut nvmlProcessInfo_v2_t,
     ) {
-        list(infoCount, infos, second(none(device)?))
+        list(infoCount, infos, second(others(device)?))
     }
 
     fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
@@ -177,10 +186,10 @@ entry! {
         infoCount: *mut c_uint,
         infos: *mut nvmlProcessInfo_t,
     ) {
-        list(infoCount, infos, second(none(device)?))
+        list(infoCount, infos, second(others(device)?))
     }
 
-    /// Mode 0 is computing; 1 and 2, graphics and MPS, are empty.
+    /// Mode 0 is computing, 1 and 2 are graphics and MPS, 3 all of them.
     fn nvmlDeviceGetRunningProcessDetailList(
         device: nvmlDevice_t,
         plist: *mut nvmlProcessDetailList_t,
@@ -190,8 +199,8 @@ entry! {
             return Err(nvmlReturn_t::NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
         }
         let found = match asked.mode {
-            0 => running(&device::get(device)?)?,
-            1 | 2 => none(device)?,
+            0 | 3 => running(&device::get(device)?)?,
+            1 | 2 => others(device)?,
             _ => return Err(INVALID),
         };
         let detail = |p: Process| nvmlProcessDetail_v1_t {

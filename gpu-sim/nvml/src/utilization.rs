@@ -95,8 +95,9 @@ fn per_process(simulation: &Simulation, device: &Device, since: u64) -> Vec<Samp
     found
 }
 
+/// Of a GPU that is not divided alone, as documented.
 fn samples(device: nvmlDevice_t, since: u64) -> Result<Vec<Sample>, nvmlReturn_t> {
-    let device = device::get(device)?;
+    let device = device::get(device)?.undivided()?;
     let simulation = session::simulation();
     let found = match simulation.filter(|_| !faults::asked("nvml-no-utilization")) {
         Some(simulation) => per_process(simulation, &device, since),
@@ -121,9 +122,9 @@ unsafe fn idle(device: nvmlDevice_t, value: *mut c_uint, period: *mut c_uint) ->
 }
 
 entry! {
-    /// Not of instances, as documented.
+    /// Not with MIG, as documented.
     fn nvmlDeviceGetUtilizationRates(device: nvmlDevice_t, utilization: *mut nvmlUtilization_t) {
-        let device = device::get(device)?.whole()?;
+        let device = device::get(device)?.undivided()?;
         let gpu = rate(&device);
         out(utilization, nvmlUtilization_t { gpu, memory: gpu / 2 })
     }
@@ -180,7 +181,7 @@ entry! {
         sampleCount: *mut c_uint,
         samples: *mut nvmlSample_t,
     ) {
-        let device = device::get(device)?.whole()?;
+        let device = device::get(device)?.undivided()?;
         if type_ != nvmlSamplingType_t::NVML_GPU_UTILIZATION_SAMPLES {
             return Err(nvmlReturn_t::NVML_ERROR_NOT_SUPPORTED);
         }
