@@ -50,6 +50,8 @@ pub struct SlotRow {
     pub owner: AtomicU64,
     /// Inode of the owner's pid namespace; 0 while the owner has not written it.
     pub namespace: AtomicU64,
+    /// Where the kernel has put the owner's program, see [`crate::life::Identity`]; 0 if unknown.
+    pub image: AtomicU64,
 }
 
 /// Memory that one process exports and others import; see [`crate::exports`].
@@ -97,6 +99,7 @@ const _: () = {
     assert!(offset_of!(DeviceRow, rest) == 8);
     assert!(offset_of!(DeviceRow, denials) == 16);
     assert!(offset_of!(SlotRow, namespace) == 8);
+    assert!(offset_of!(SlotRow, image) == 16);
     assert!(offset_of!(Region, devices) == 0x80);
     assert!(offset_of!(Region, buckets) == 0x1080);
     assert!(offset_of!(Region, slots) == 0x2080);

@@ -14,6 +14,8 @@ pub struct Identity {
     pub start: u64,
     /// Inode of its pid namespace; 0 if unknown.
     pub namespace: u64,
+    /// Where the kernel has put its program: another after `execve`, which changes nothing else. 0 if unknown.
+    pub image: u64,
 }
 
 /// What can be said of a process.
@@ -31,17 +33,20 @@ impl Identity {
     pub fn own() -> Self {
         // SAFETY: asks for a number.
         let pid = u32::try_from(unsafe { libc::getpid() }).unwrap_or(0);
+        let stat = stat(pid);
         Self {
             pid,
-            start: stat(pid).map_or(0, |stat| stat.start),
+            start: stat.as_ref().map_or(0, |stat| stat.start),
             namespace: inode(c"/proc/self/ns/pid").unwrap_or(0),
+            image: stat.map_or(0, |stat| stat.image),
         }
     }
 }
 
-/// Whether the process of `pid` in this pid namespace, whose start time has these low bits under `mask`, is alive.
+/// Whether the process of `pid` in this pid namespace, whose start time has these low bits under `mask`, is alive, and still
+/// the program of this `image` (0: whatever program).
 #[must_use]
-pub fn life(pid: u32, start: u64, mask: u64) -> Life {
+pub fn life(pid: u32, start: u64, mask: u64, image: u64) -> Life {
     let Ok(number) = libc::pid_t::try_from(pid) else {
         return Life::Alive;
     };
@@ -57,6 +62,7 @@ pub fn life(pid: u32, start: u64, mask: u64) -> Life {
     match stat(pid) {
         Some(stat) if start != 0 && stat.start & mask != start => Life::Dead,
         Some(Stat { ended: true, .. }) => Life::Dead,
+        Some(stat) if image != 0 && stat.image != 0 && stat.image != image => Life::Dead,
         _ => Life::Alive,
     }
 }
@@ -77,6 +83,8 @@ struct Stat {
     start: u64,
     /// A zombie without other threads: its memory on the device is gone.
     ended: bool,
+    /// Of the addresses of its code and stack, which only those who might trace it are told; else 0.
+    image: u64,
 }
 
 /// Reads `/proc/<pid>/stat`.
@@ -92,12 +100,20 @@ fn parse(text: &[u8]) -> Option<Stat> {
     let rest = core::str::from_utf8(text.get(end + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    // Fields 20 and 22 of proc(5); `state` is field 3.
+    // Fields 20, 22, 26 and 28 of proc(5); `state` is field 3.
     let threads: u64 = fields.nth(16)?.parse().ok()?;
     let start = fields.nth(1)?.parse().ok()?;
+    let mut address = |skip| -> Option<u64> { fields.nth(skip)?.parse().ok() };
+    let code = address(3).unwrap_or(0);
+    let stack = address(1).unwrap_or(0);
     Some(Stat {
         start,
         ended: matches!(state, "Z" | "X" | "x") && threads <= 1,
+        image: if code > 1 && stack > 1 {
+            code.rotate_left(32) ^ stack
+        } else {
+            0
+        },
     })
 }
 
@@ -128,10 +144,17 @@ mod tests {
         let me = Identity::own();
         assert!(me.start > 0);
         assert!(me.namespace > 0);
-        assert_eq!(life(me.pid, me.start, ALL), Life::Alive);
-        assert_eq!(life(me.pid, me.start & 0xff, 0xff), Life::Alive);
-        assert_eq!(life(me.pid, me.start + 1, ALL), Life::Dead);
-        assert_eq!(life(me.pid, 0, ALL), Life::Alive);
+        assert_eq!(life(me.pid, me.start, ALL, me.image), Life::Alive);
+        assert_eq!(life(me.pid, me.start & 0xff, 0xff, 0), Life::Alive);
+        assert_eq!(life(me.pid, me.start + 1, ALL, 0), Life::Dead);
+        assert_eq!(life(me.pid, 0, ALL, 0), Life::Alive);
+    }
+
+    #[test]
+    fn a_process_that_has_become_another_program_is_not_who_it_was() {
+        let me = Identity::own();
+        assert_ne!(me.image, 0);
+        assert_eq!(life(me.pid, me.start, ALL, me.image + 1), Life::Dead);
     }
 
     #[test]
@@ -139,27 +162,28 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         let mut left = 1000;
-        while life(pid, 0, ALL) == Life::Alive {
+        while life(pid, 0, ALL, 0) == Life::Alive {
             assert!(left > 0, "a zombie counts as alive");
             left -= 1;
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         child.wait().unwrap();
-        assert_eq!(life(pid, 0, ALL), Life::Dead);
+        assert_eq!(life(pid, 0, ALL, 0), Life::Dead);
     }
 
     #[test]
     fn pid_zero_is_nobody_that_could_be_called_dead() {
-        assert_eq!(life(0, 1, ALL), Life::Alive);
-        assert_eq!(life(u32::MAX, 1, ALL), Life::Alive);
+        assert_eq!(life(0, 1, ALL, 0), Life::Alive);
+        assert_eq!(life(u32::MAX, 1, ALL, 0), Life::Alive);
     }
 
     #[test]
     fn a_name_may_contain_anything() {
-        let line = b"7 (a) Z 1 (b) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0 0";
+        let line = b"7 (a) Z 1 (b) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0 0 9 16 17 32 0";
         let stat = parse(line).unwrap();
         assert_eq!(stat.start, 4711);
         assert!(!stat.ended);
+        assert_eq!(stat.image, 16 << 32 ^ 32);
         let zombie = b"7 (x) Z 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         assert!(parse(zombie).unwrap().ended);
         let leader = b"7 (x) Z 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 2 0 4711 0 0";

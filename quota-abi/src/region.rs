@@ -149,12 +149,7 @@ fn map_file(path: &CStr, file: &File) -> Result<Mapped, Error> {
     if size != 0 && usize::try_from(size) != Ok(expected) {
         return Err(error(path, Cause::Size(size)));
     }
-    // SAFETY: an open descriptor. Extends an empty file, allocates the pages of any.
-    let refused = unsafe { libc::posix_fallocate(file.0, 0, length) };
-    if refused != 0 {
-        let refused = std::io::Error::from_raw_os_error(refused);
-        return Err(system(path, "allocate", refused));
-    }
+    allocate(path, file, size, length)?;
     // SAFETY: a new mapping of an open file at an address of the kernel's choice.
     let pages = unsafe {
         libc::mmap(
@@ -179,6 +174,33 @@ fn map_file(path: &CStr, file: &File) -> Result<Mapped, Error> {
         error(path, cause)
     })?;
     Ok(region)
+}
+
+/// Extends an empty file, allocates the pages of any.
+fn allocate(path: &CStr, file: &File, size: u64, length: libc::off_t) -> Result<(), Error> {
+    let mut most = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: room for the answer.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut most) } == 0;
+    if size == 0 && known && most.rlim_cur < libc::rlim_t::try_from(length).unwrap_or(0) {
+        // The kernel would kill the program by SIGXFSZ.
+        let refused = std::io::Error::from_raw_os_error(libc::EFBIG);
+        return Err(system(path, "allocate (see ulimit -f)", refused));
+    }
+    loop {
+        // SAFETY: an open descriptor.
+        match unsafe { libc::posix_fallocate(file.0, 0, length) } {
+            0 => return Ok(()),
+            // Linux before 6.0 gives up when any signal is pending, a profiler's timer for example.
+            libc::EINTR => {}
+            refused => {
+                let refused = std::io::Error::from_raw_os_error(refused);
+                return Err(system(path, "allocate", refused));
+            }
+        }
+    }
 }
 
 /// Writes the header of a fresh region, or checks that of another's.

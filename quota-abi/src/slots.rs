@@ -86,6 +86,7 @@ pub fn claim(region: &Region, me: &Identity) -> Option<usize> {
             .compare_exchange(0, mine.0, Ordering::AcqRel, Ordering::Relaxed);
         if free.is_ok() {
             slot.namespace.store(me.namespace, Ordering::Relaxed);
+            slot.image.store(me.image, Ordering::Relaxed);
             let count = u64::try_from(index + 1).unwrap_or(0);
             region.header.high_water.fetch_max(count, Ordering::AcqRel);
             ledger::take_up(ledgers(region), index, || has_others(region, index));
@@ -128,7 +129,8 @@ fn is_dead(slot: &SlotRow, owner: Owner, me: &Identity) -> bool {
     let same_namespace = owner.namespace() == hashed(me.namespace)
         && me.namespace != 0
         && (full == 0 || full == me.namespace);
-    same_namespace && life(owner.pid(), owner.start(), START_MASK) == Life::Dead
+    let image = slot.image.load(Ordering::Relaxed);
+    same_namespace && life(owner.pid(), owner.start(), START_MASK, image) == Life::Dead
 }
 
 /// Takes a dead owner's slot, zeroes its words, frees it. One who dies here is a dead owner like any other.
@@ -146,6 +148,7 @@ fn reap_one(region: &Region, index: usize, slot: &SlotRow, dead: u64, me: &Ident
         ledger::clear(word);
     }
     slot.namespace.store(0, Ordering::Relaxed);
+    slot.image.store(0, Ordering::Relaxed);
     ledger::release(&slot.owner);
     true
 }
@@ -164,6 +167,7 @@ mod tests {
             pid,
             start: 1,
             namespace: Identity::own().namespace,
+            image: 0,
         }
     }
 

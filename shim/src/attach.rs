@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_char};
 use std::ffi::CString;
+use std::sync::OnceLock;
 
 use cuda_headers::driver::CUresult;
 use quota_abi::group::Group;
@@ -151,17 +152,18 @@ fn read_settings() -> Result<Settings, settings::Refusal> {
     settings::read(variable)
 }
 
-/// A variable's bytes. Parsed at once, before the application can change them.
+/// A variable's bytes. Parsed at once, before the application can change them. One that the program has removed counts as it was
+/// given: a server that clears its environment does not want to be without a quota.
 fn variable(name: &str) -> Option<&'static [u8]> {
     // SAFETY: the C library's own variable, read once.
     if unsafe { (&raw const environ).read() }.is_null() {
         return first_variable(name);
     }
-    let name = CString::new(name).ok()?;
+    let wanted = CString::new(name).ok()?;
     // SAFETY: a NUL-terminated name; what it points to stays until the application changes its environment.
-    let value: *mut c_char = unsafe { libc::getenv(name.as_ptr()) };
+    let value: *mut c_char = unsafe { libc::getenv(wanted.as_ptr()) };
     if value.is_null() {
-        return None;
+        return first_variable(name);
     }
     // SAFETY: a NUL-terminated string.
     Some(unsafe { CStr::from_ptr(value) }.to_bytes())
@@ -171,17 +173,24 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// The same before the C library has set itself up, in a function of `.preinit_array`: from what the kernel was given.
+/// The same from what the kernel was given: also before the C library has set itself up, in a function of `.preinit_array`.
+/// A program that writes its title over that memory leaves nothing that looks like a setting of ours.
 #[cold]
 fn first_variable(name: &str) -> Option<&'static [u8]> {
-    let all = std::fs::read("/proc/self/environ").ok()?;
+    if !name.starts_with("GPU_QUOTA_") && !name.starts_with("CUDA_DEVICE_") {
+        return None;
+    }
+    let all = INITIAL.get_or_init(|| std::fs::read("/proc/self/environ").unwrap_or_default());
     let value = all.split(|byte| *byte == 0).find_map(|variable| {
         variable
             .strip_prefix(name.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"="))
     });
-    Some(value?.to_vec().leak())
+    Some(value?)
 }
+
+/// The environment that the program was started with. Read once: a process that asks has a quota, or none, for good.
+static INITIAL: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// Our own panics are answered by the guard; the standard library's message would surprise the application. The hook is
 /// that of our copy of the standard library, not of an application written in Rust.

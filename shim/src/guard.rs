@@ -1,13 +1,104 @@
-//! The outermost frame of every hook: re-entrance, panics, standing aside.
+//! The outermost frame of every hook: re-entrance, panics, standing aside, threads that leave by another way.
+//!
+//! # Safety
+//! The mark of a frame is read at the address where this thread's outermost hook left it, which is less than [`NEAR`] above
+//! the frame of the reader: the stack is mapped between the two, unless the thread has changed stacks in the middle of a hook.
 
 use core::cell::Cell;
+use core::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::hook::Absent;
+use crate::{driver, time};
 
 thread_local! {
-    /// Whether this thread is inside a hook. No destructor: libraries call the driver after a thread's destructors ran.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// Where the outermost hook of this thread has its [`Frame`]; 0 outside of hooks. No destructor: libraries call the driver
+    /// after a thread's destructors ran.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+    /// The cancel state that a thread had when it came to [`uncancelled`], plus 1; 0 outside of it.
+    static CANCEL: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// The driver's own use of the stack between two hooks of one thread, at most.
+const NEAR: usize = 1 << 20;
+
+/// A place on the stack that tells a hook which is running from one that was left by `longjmp` out of a signal handler: it
+/// holds its own address, turned over, for as long as the hook runs.
+#[repr(transparent)]
+struct Frame(Cell<usize>);
+
+impl Frame {
+    const fn new() -> Self {
+        Self(Cell::new(0))
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    fn mark(&self, value: usize) {
+        // SAFETY: our own word; volatile, since another call reads it by its address.
+        unsafe { self.0.as_ptr().write_volatile(value) };
+    }
+
+    /// Whether the hook of the frame at this address is running further up this thread's stack.
+    fn runs_inside(&self, outer: usize) -> bool {
+        let above = outer.wrapping_sub(self.address());
+        if above == 0 || above >= NEAR {
+            return false;
+        }
+        // SAFETY: on this thread's stack, see the module's head.
+        unsafe { core::ptr::with_exposed_provenance::<usize>(outer).read_volatile() == !outer }
+    }
+}
+
+/// What a hook that was left by `longjmp` has not put back.
+#[cold]
+fn put_back() {
+    let _ = CANCEL.try_with(|state| restore_cancel(state.take()));
+    driver::put_back_capture_mode();
+    time::hook_was_left();
+}
+
+/// Sleeps, with nothing of ours held: a signal handler that calls the driver meanwhile is not inside a hook, and one that
+/// leaves by `longjmp` leaves nothing behind.
+pub(crate) fn outside<R>(sleep: impl FnOnce() -> R) -> R {
+    let outer = INSIDE.try_with(|inside| inside.replace(0));
+    let answer = sleep();
+    let _ = INSIDE.try_with(|inside| inside.set(outer.unwrap_or(0)));
+    answer
+}
+
+/// Runs something that waits, reads files or writes lines, so that a thread which is cancelled meanwhile is cancelled
+/// afterwards: unwinding that is forced through our frames would end the process.
+pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
+    let mut before: c_int = 0;
+    // SAFETY: a live out-pointer.
+    if unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) } != 0
+        || before != CANCEL_ENABLE
+    {
+        return body();
+    }
+    let _ = CANCEL.try_with(|state| state.set(before + 1));
+    let answer = body();
+    let _ = CANCEL.try_with(|state| state.set(0));
+    restore_cancel(before + 1);
+    answer
+}
+
+fn restore_cancel(kept: c_int) {
+    if kept > 0 {
+        let mut unwanted: c_int = 0;
+        // SAFETY: a state that the same function gave; a live out-pointer.
+        unsafe { pthread_setcancelstate(kept - 1, &raw mut unwanted) };
+    }
+}
+
+const CANCEL_ENABLE: c_int = 0;
+const CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// Why a hook lets the driver answer the caller's own arguments, unchanged. Not an error.
@@ -35,7 +126,8 @@ pub(crate) enum Aside {
 /// Runs a hook's body. `call` is the driver's function with the caller's arguments; `answered` holds what it last
 /// answered.
 ///
-/// A call from inside another hook of this thread (the driver calling its own exported functions) goes to the driver. A
+/// A call from inside another hook of this thread (the driver calling its own exported functions) goes to the driver. A hook
+/// that a signal handler has left by `longjmp` is not one that this thread is inside of. A
 /// panic is swallowed: the driver is called if the body had not called it, else its answer stands.
 #[inline]
 pub(crate) fn run<R: Absent>(
@@ -46,11 +138,19 @@ pub(crate) fn run<R: Absent>(
     // A thread that has no thread-locals any more is let through.
     INSIDE
         .try_with(|inside| {
-            if inside.replace(true) {
-                return call();
+            let frame = Frame::new();
+            let outer = inside.get();
+            if outer != 0 {
+                if frame.runs_inside(outer) {
+                    return call();
+                }
+                put_back();
             }
+            frame.mark(!frame.address());
+            inside.set(frame.address());
             let outcome = catch_unwind(AssertUnwindSafe(body));
-            inside.set(false);
+            inside.set(0);
+            frame.mark(0);
             match outcome {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(Aside::Refused)) => R::REFUSED,
@@ -107,6 +207,19 @@ mod tests {
             (1, 1)
         );
         assert_eq!(guarded(|_| Ok(7)), (7, 0), "the guard is open again");
+    }
+
+    #[test]
+    fn a_hook_that_was_left_is_no_outer_one() {
+        // As `longjmp` leaves it: the address is kept, what was there is not.
+        let place = 0_usize;
+        INSIDE.set((&raw const place).expose_provenance());
+        assert_eq!(guarded(|_| Ok(7)), (7, 0));
+        // Or the frame lay below, on a stack that has since shrunk.
+        let below = (&raw const place).addr() - (64 << 10);
+        INSIDE.set(below);
+        assert_eq!(guarded(|_| Ok(7)), (7, 0));
+        assert_eq!(INSIDE.get(), 0);
     }
 
     #[test]

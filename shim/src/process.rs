@@ -16,7 +16,7 @@ use crate::attach::{self, Outcome};
 use crate::context::Contexts;
 use crate::device::Devices;
 use crate::driver::{call, relaxed};
-use crate::guard::Aside;
+use crate::guard::{Aside, uncancelled};
 use crate::memory::Memory;
 use crate::report;
 use crate::time;
@@ -37,8 +37,6 @@ struct Page {
     state: AtomicU32,
     /// The refusal's code, for `cuInit` to answer again.
     code: AtomicU32,
-    /// The owner's pid, where the kernel cannot wipe.
-    pid: AtomicU64,
 }
 
 const FRESH: u32 = 0;
@@ -51,8 +49,6 @@ const ASIDE: u32 = 4;
 const REFUSED: u32 = 5;
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
-/// Whether the kernel wipes the page in a child (Linux 4.14); else pids are compared.
-static WIPED: AtomicU32 = AtomicU32::new(0);
 /// Attached and waiting for the driver: what `attach` gave.
 static PENDING: AtomicPtr<attach::Attached> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -61,9 +57,6 @@ static PENDING: AtomicPtr<attach::Attached> = AtomicPtr::new(core::ptr::null_mut
 pub(crate) fn limited() -> Result<&'static Process, Aside> {
     // SAFETY: null, or a page that is never unmapped.
     if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
-        if WIPED.load(Ordering::Relaxed) == 0 {
-            forget_parent(page);
-        }
         // SAFETY: null, or a process that is never freed.
         if let Some(process) = unsafe { page.process.load(Ordering::Acquire).as_ref() } {
             return Ok(process);
@@ -79,6 +72,10 @@ pub(crate) fn limited() -> Result<&'static Process, Aside> {
 
 /// `cuInit`: a quota that cannot be enforced stops the program here, before the driver is asked.
 pub(crate) fn initialise(driver: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    uncancelled(|| initialise_now(driver))
+}
+
+fn initialise_now(driver: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let Some(page) = page() else {
         report::stop(format_args!(
             "no memory to attach; free some and start again"
@@ -103,6 +100,10 @@ pub(crate) fn initialise(driver: &impl Fn() -> CUresult) -> Result<CUresult, Asi
 /// case the quota holds from here on.
 #[cold]
 fn late() -> Result<&'static Process, Aside> {
+    uncancelled(late_now)
+}
+
+fn late_now() -> Result<&'static Process, Aside> {
     let mut count: c_int = 0;
     // SAFETY: a live out-pointer.
     let answer = relaxed(|| unsafe { call!(cuDeviceGetCount(&raw mut count)) });
@@ -191,7 +192,7 @@ fn learn_devices(page: &Page) -> bool {
 pub(crate) fn reap() -> bool {
     // SAFETY: null, or never freed.
     unsafe { PENDING.load(Ordering::Acquire).as_ref() }
-        .is_some_and(|attached| slots::reap(&attached.region, &attached.me))
+        .is_some_and(|attached| uncancelled(|| slots::reap(&attached.region, &attached.me)))
 }
 
 /// The same at most ten times a second: looking whether processes live takes system calls.
@@ -213,22 +214,14 @@ fn page() -> Option<&'static Page> {
     let known = PAGE.load(Ordering::Acquire);
     // SAFETY: null, or a page that is never unmapped.
     if let Some(page) = unsafe { known.as_ref() } {
-        if WIPED.load(Ordering::Relaxed) == 0 {
-            forget_parent(page);
-        }
         return Some(page);
     }
     let size = size_of::<Page>();
-    let (pages, wiped): (NonNull<u8>, u32) = match map::wiped_on_fork(size) {
-        Some(pages) => (pages, 1),
-        None => (map::anonymous(size)?, 0),
+    let (pages, wiped): (NonNull<u8>, bool) = match map::wiped_on_fork(size) {
+        Some(pages) => (pages, true),
+        None => (map::anonymous(size)?, false),
     };
     let page = pages.cast::<Page>();
-    // SAFETY: a zeroed page is a fresh `Page`, and nobody else has seen it.
-    unsafe { page.as_ref() }
-        .pid
-        .store(own_pid(), Ordering::Relaxed);
-    WIPED.store(wiped, Ordering::Relaxed);
     let first = PAGE.compare_exchange(
         core::ptr::null_mut(),
         page.as_ptr(),
@@ -236,8 +229,14 @@ fn page() -> Option<&'static Page> {
         Ordering::Acquire,
     );
     match first {
-        // SAFETY: a zeroed page is a fresh `Page`, and stays mapped.
-        Ok(_) => Some(unsafe { page.as_ref() }),
+        Ok(_) => {
+            if !wiped {
+                // SAFETY: a function that stays as long as the process: the library is never unloaded.
+                unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
+            }
+            // SAFETY: a zeroed page is a fresh `Page`, and stays mapped.
+            Some(unsafe { page.as_ref() })
+        }
         Err(other) => {
             // SAFETY: nobody has seen this page.
             unsafe { map::release(pages, size) };
@@ -247,19 +246,14 @@ fn page() -> Option<&'static Page> {
     }
 }
 
-/// Where the kernel cannot wipe the page: does it in a child.
-#[cold]
-fn forget_parent(page: &Page) {
-    let pid = own_pid();
-    if page.pid.swap(pid, Ordering::Relaxed) != pid {
+/// In a child of `fork`, where the kernel cannot wipe the page (before Linux 4.14, and in some sandboxes). Not in one that
+/// shares our memory: `vfork` and `clone` call no handlers. A bare `clone` without CLONE_VM is taken for such a one there.
+unsafe extern "C" fn forget_parent() {
+    // SAFETY: null, or a page that is never unmapped.
+    if let Some(page) = unsafe { PAGE.load(Ordering::Acquire).as_ref() } {
         page.process.store(core::ptr::null_mut(), Ordering::Relaxed);
         page.state.store(FRESH, Ordering::Relaxed);
     }
-}
-
-fn own_pid() -> u64 {
-    // SAFETY: asks for a number.
-    u64::try_from(unsafe { libc::getpid() }).unwrap_or(0)
 }
 
 fn pause() {

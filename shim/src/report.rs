@@ -4,12 +4,14 @@
 //! not mix with the application's own lines. A log file is opened for each line: a descriptor that we kept could be closed
 //! by the application and become one of its own.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_int};
 use core::fmt::{Arguments, Write};
 use core::mem::MaybeUninit;
 
 use quota_abi::settings::Log;
 use quota_abi::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::guard::uncancelled;
 
 /// Lines per second; a program that is refused in a loop must not fill a disk.
 const LINES_PER_SECOND: u32 = 20;
@@ -103,23 +105,83 @@ impl Line {
             self.length += 1;
         }
         let path = FILE.load(Ordering::Acquire);
-        // SAFETY: `length` bytes have been written; the path is a NUL-terminated string that stays; the application's
-        // errno is put back.
-        unsafe {
-            let errno = *libc::__errno_location();
-            let file = if path.is_null() {
-                2
+        uncancelled(|| {
+            // SAFETY: the C library's own word of this thread; the application's value is put back.
+            let errno = unsafe { libc::__errno_location() };
+            // SAFETY: as above.
+            let before = unsafe { errno.read() };
+            if path.is_null() {
+                self.write_to(2);
             } else {
-                let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
-                libc::open(path, flags, 0o644 as libc::c_uint)
-            };
-            if file >= 0 {
-                let _ = libc::write(file, self.bytes.as_ptr().cast(), self.length);
-                if !path.is_null() {
-                    libc::close(file);
+                // SAFETY: a NUL-terminated string that stays; our own descriptor.
+                unsafe {
+                    let file = libc::open(path, OPEN_LOG, 0o644 as libc::c_uint);
+                    if file >= 0 {
+                        self.write_to(file);
+                        libc::close(file);
+                    }
                 }
             }
-            *libc::__errno_location() = errno;
+            // SAFETY: as above.
+            unsafe { errno.write(before) };
+        });
+    }
+
+    /// Writes the line if whoever reads it is there to read. Neither a full pipe nor one that nobody reads any more is a reason
+    /// to stop the program, or to kill it.
+    fn write_to(&self, file: c_int) {
+        let mut ready = libc::pollfd {
+            fd: file,
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one live entry.
+        let answered = unsafe { libc::poll(&raw mut ready, 1, PATIENCE_MS) };
+        if answered != 1 || ready.revents & libc::POLLOUT == 0 || ready.revents & BROKEN != 0 {
+            return;
         }
+        without_sigpipe(|| {
+            // SAFETY: `length` bytes have been written.
+            unsafe { libc::write(file, self.bytes.as_ptr().cast(), self.length) };
+        });
+    }
+}
+
+/// A line that is longer in coming through than this is lost.
+const PATIENCE_MS: c_int = 200;
+const BROKEN: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
+/// A FIFO that nobody reads is not waited for, and a terminal does not become the program's own.
+const OPEN_LOG: c_int = libc::O_WRONLY
+    | libc::O_CREAT
+    | libc::O_APPEND
+    | libc::O_CLOEXEC
+    | libc::O_NONBLOCK
+    | libc::O_NOCTTY;
+
+/// The reader of a pipe may go between our look and our write.
+fn without_sigpipe(write: impl FnOnce()) {
+    let mut pipe = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut pending = MaybeUninit::<libc::sigset_t>::uninit();
+    let none = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: room for each answer, and each set is filled before it is read. A signal that was pending before stays so; ours is
+    // taken back before the thread's own mask is.
+    unsafe {
+        libc::sigemptyset(pipe.as_mut_ptr());
+        libc::sigaddset(pipe.as_mut_ptr(), libc::SIGPIPE);
+        libc::sigemptyset(pending.as_mut_ptr());
+        libc::sigpending(pending.as_mut_ptr());
+        let theirs = libc::sigismember(pending.as_ptr(), libc::SIGPIPE) == 1;
+        if libc::pthread_sigmask(libc::SIG_BLOCK, pipe.as_ptr(), before.as_mut_ptr()) != 0 {
+            return;
+        }
+        write();
+        if !theirs {
+            libc::sigtimedwait(pipe.as_ptr(), core::ptr::null_mut(), &raw const none);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
     }
 }

@@ -118,6 +118,7 @@ mod tests {
             pid: 4711,
             start: 1,
             namespace: me.namespace + 1,
+            image: 0,
         };
         slots::claim(&region, &stranger).unwrap();
         let mut findings = Findings::default();

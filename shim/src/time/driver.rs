@@ -10,6 +10,7 @@ use super::clock;
 use super::gpu::{Context, Event, Gpu, Passed};
 use super::shape::Stream;
 use crate::driver::{call, relaxed};
+use crate::guard::outside;
 use crate::process;
 
 /// The driver of this process.
@@ -25,7 +26,7 @@ impl Gpu for Driver {
     }
 
     fn sleep_until(&self, at: u64, word: &AtomicU32) {
-        clock::sleep_until(at, word);
+        outside(|| clock::sleep_until(at, word));
     }
 
     fn current(&self) -> Option<(Context, usize)> {

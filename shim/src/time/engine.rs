@@ -374,6 +374,13 @@ impl Engine {
         }
     }
 
+    /// This thread has left a hook by `longjmp`, and perhaps what it alone had.
+    pub(super) fn hook_was_left(&self) {
+        for device in &self.devices {
+            device.settler.release_if_left();
+        }
+    }
+
     /// Forgets everything in a forked child: limits, markers, captures and work are its parent's.
     pub(super) fn reset(&self) {
         let epoch = self.hot.epoch.swap(UNKNOWN, Relaxed);

@@ -69,6 +69,11 @@ pub(crate) fn begin(process: &'static Process) {
     ENGINE.limits_changed();
 }
 
+/// A signal handler has left a hook of this thread by `longjmp`.
+pub(crate) fn hook_was_left() {
+    ENGINE.hook_was_left();
+}
+
 /// Whether there may be anything to do: false in a process none of whose devices has a limit.
 #[inline]
 pub(crate) fn limited() -> bool {

@@ -7,12 +7,13 @@
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-use quota_abi::sync::{AtomicU32, Ordering};
+use quota_abi::sync::{AtomicU64, Ordering};
 
 /// A value for whoever comes first; the others go on without it.
 #[derive(Debug)]
 pub(super) struct TryLock<T> {
-    taken: AtomicU32,
+    /// Which thread has it; 0 if none.
+    taken: AtomicU64,
     value: UnsafeCell<T>,
 }
 
@@ -22,7 +23,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 impl<T> TryLock<T> {
     pub(super) const fn new(value: T) -> Self {
         Self {
-            taken: AtomicU32::new(0),
+            taken: AtomicU64::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -31,15 +32,35 @@ impl<T> TryLock<T> {
     pub(super) fn try_lock(&self) -> Option<Guard<'_, T>> {
         // SYNC POINT: pairs with the store in `Guard::drop`.
         self.taken
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed)
             .ok()
             .map(|_| Guard(self))
+    }
+
+    /// Breaks the lock if this thread has it: only once it has left the lock's holder by `longjmp`.
+    pub(super) fn release_if_left(&self) {
+        let _ = self.taken.compare_exchange(
+            this_thread(),
+            0,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
     }
 
     /// Breaks the lock in a forked child: the thread that had it does not exist there.
     pub(super) fn release_in_child(&self) {
         self.taken.store(0, Ordering::Release);
     }
+}
+
+/// A number that no other living thread has.
+fn this_thread() -> u64 {
+    thread_local! {
+        static HERE: u8 = const { 0 };
+    }
+    // A thread that has no thread-locals any more: its lock cannot be told from another such thread's, and is not broken.
+    HERE.try_with(|here| u64::try_from(core::ptr::from_ref(here).addr()).unwrap_or(1))
+        .unwrap_or(1)
 }
 
 /// Has the value until dropped.
