@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use cuda_headers::driver::CUresult;
 use quota_abi::group::Group;
 use quota_abi::life::Identity;
-use quota_abi::region::Mapped;
+use quota_abi::region::{Cause, Mapped};
 use quota_abi::settings::{self, CONTEXT_DEFAULT, Settings};
 use quota_abi::slots;
 
@@ -100,9 +100,15 @@ pub(crate) fn view() -> Result<Option<(Settings, Group, Option<String>)>, ()> {
 fn join(settings: Settings) -> Result<Option<Box<Attached>>, String> {
     let path = group(&settings).path();
     let mend = |error: quota_abi::region::Error| {
-        format!(
-            "{error}; remove the file if no process uses it, or set GPU_QUOTA_GROUP to another name"
-        )
+        let mend = match &error.cause {
+            Cause::System(..) => {
+                "the processes of a group share a file there: /dev/shm must be a writable tmpfs with 512 KiB to spare"
+            }
+            Cause::Size(_) | Cause::Magic | Cause::Version(_) => {
+                "remove the file if no process uses it, or set GPU_QUOTA_GROUP to another name"
+            }
+        };
+        format!("{error}; {mend}")
     };
     let region = if settings.limits() {
         Mapped::open_or_create(&path).map_err(mend)?

@@ -90,6 +90,19 @@ impl Library {
         !self.handle.load(Ordering::Acquire).is_null()
     }
 
+    /// Any function of the library by name; null if it has none of that name, or is not in the process.
+    ///
+    /// # Safety
+    /// `name` is a NUL-terminated string.
+    pub(crate) unsafe fn look_up(&self, name: *const c_char) -> *mut c_void {
+        let handle = self.handle.load(Ordering::Acquire);
+        if handle.is_null() {
+            return handle;
+        }
+        // SAFETY: a live handle, and the caller's promise.
+        unsafe { real::dlsym(handle, name) }
+    }
+
     /// What to call for a slot that was found empty.
     #[cold]
     pub(crate) fn find<F: Copy, R: Absent>(

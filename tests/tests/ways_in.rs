@@ -8,7 +8,7 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
-use quota_tests::{Client, Finished, GIB, MIB, Sim};
+use quota_tests::{Client, Finished, GIB, MIB, Sim, artefacts};
 
 /// 1 GiB and nothing taken off for the context.
 fn quota(client: Client) -> Client {
@@ -123,4 +123,24 @@ fn what_the_ledger_says_is_what_the_device_holds() {
     assert_eq!(device.peak_requested, GIB);
     let _ = client.finish().ok();
     assert_eq!(sim.account().devices[0].requested, 0);
+}
+
+/// WSL has two files of the driver where others have a file and a link.
+#[test]
+fn a_second_copy_of_the_driver_is_the_driver() {
+    let sim = Sim::new();
+    let copies = tempfile::tempdir().unwrap();
+    let original = artefacts().sim.join("libcuda.so.1");
+    for name in ["libcuda.so.1", "libcuda.so"] {
+        std::fs::copy(&original, copies.path().join(name)).unwrap();
+    }
+    for order in [
+        ["libcuda.so.1", "libcuda.so"],
+        ["libcuda.so", "libcuda.so.1"],
+    ] {
+        let client = sim.client("two_copies").args(order).driver(copies.path());
+        let finished = client.memory("1GiB").free_context().run().ok();
+        assert_eq!(finished.number("blocks1"), 4, "{order:?}: {finished:?}");
+        assert_eq!(finished.number("blocks2"), 0, "{order:?}: {finished:?}");
+    }
 }

@@ -6,7 +6,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use super::real;
+use super::{real, relocations};
 
 type Header = libc::Elf64_Phdr;
 
@@ -190,6 +190,19 @@ fn object_of(address: usize) -> Option<usize> {
         base.is_none()
     });
     base
+}
+
+/// Whether `address` lies in an object of this name.
+pub(super) fn lies_in(address: usize, soname: &CStr) -> bool {
+    let mut answer = false;
+    each(|object| {
+        let here = object.contains(address);
+        if here {
+            answer = relocations::soname(&object) == Some(soname);
+        }
+        !here
+    });
+    answer
 }
 
 /// `dlsym` on the handle of a loaded object.

@@ -7,8 +7,11 @@
 use core::ffi::{c_char, c_void};
 
 use super::{deep, elf, real};
+use quota_abi::sync::{AtomicBool, Ordering};
+
 use crate::hook::Entry;
 use crate::hooks;
+use crate::library::{DRIVER, NVML};
 
 /// Tells the trampoline to answer NULL; 0 tells it to jump to the real `dlsym`.
 pub(super) const NOTHING: usize = 1;
@@ -34,6 +37,10 @@ pub(super) unsafe extern "C" fn answer(
     }
     // SAFETY: `dlsym` takes NUL-terminated names.
     let Some(entry) = (unsafe { hooks::NAMES.find(name) }) else {
+        if SECOND_COPY.load(Ordering::Relaxed) {
+            // SAFETY: as above.
+            return unsafe { answer_for_copy(handle, name) };
+        }
         return REAL;
     };
     // SAFETY: as above.
@@ -57,6 +64,35 @@ unsafe fn answer_hooked(handle: *mut c_void, entry: &'static Entry, caller: usiz
     }
     if is_drivers(entry, found) {
         return found_ours(entry);
+    }
+    if entry.library.is_loaded() && elf::lies_in(found.addr(), entry.library.soname) {
+        SECOND_COPY.store(true, Ordering::Relaxed);
+        return found_ours(entry);
+    }
+    REAL
+}
+
+/// Whether a second file of the driver has been loaded (WSL has copies where others have links). It is taken for the first one,
+/// in what we do not hook as well: a program that had half of either would find neither initialised.
+static SECOND_COPY: AtomicBool = AtomicBool::new(false);
+
+/// A name that we do not hook, in a process with two copies: that of the first copy.
+///
+/// # Safety
+/// As `dlsym`.
+#[cold]
+unsafe fn answer_for_copy(handle: *mut c_void, name: *const c_char) -> usize {
+    if handle == libc::RTLD_NEXT {
+        return REAL;
+    }
+    // SAFETY: the caller's own handle and name.
+    let found = unsafe { real::dlsym(handle, name) };
+    for library in [&DRIVER, &NVML] {
+        if !found.is_null() && elf::lies_in(found.addr(), library.soname) {
+            // SAFETY: NUL-terminated, by the caller's promise.
+            let first = unsafe { library.look_up(name) };
+            return if first.is_null() { REAL } else { first.addr() };
+        }
     }
     REAL
 }

@@ -4,7 +4,7 @@
 //! Reads the dynamic section and the tables of loaded objects while [`super::elf::each`] keeps them mapped. Writes only to
 //! targets of relocations, which the loader has written before.
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 
 use super::elf::Object;
 
@@ -15,6 +15,7 @@ const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_SYMTAB: i64 = 6;
 const DT_STRTAB: i64 = 5;
+const DT_SONAME: i64 = 14;
 
 #[repr(C)]
 struct Dynamic {
@@ -37,6 +38,7 @@ struct Tables {
     relocations: (usize, usize),
     relative: usize,
     calls: (usize, usize),
+    soname: Option<usize>,
 }
 
 /// One reference by name.
@@ -72,6 +74,15 @@ pub(super) fn each(object: &Object<'_>, mut visit: impl FnMut(Reference<'_>)) {
             }
         }
     }
+}
+
+/// The name under which the loader would take `object` for an answer to `dlopen`.
+pub(super) fn soname<'a>(object: &Object<'a>) -> Option<&'a CStr> {
+    let tables = tables(object)?;
+    let name: *const c_char =
+        core::ptr::with_exposed_provenance(tables.strings.wrapping_add(tables.soname?));
+    // SAFETY: NUL-terminated, in the object's own string table.
+    Some(unsafe { CStr::from_ptr(name) })
 }
 
 #[inline]
@@ -142,6 +153,7 @@ fn tables(object: &Object<'_>) -> Option<Tables> {
             DT_RELACOUNT => tables.relative = value,
             DT_JMPREL => tables.calls.0 = pointer,
             DT_PLTRELSZ => tables.calls.1 = value,
+            DT_SONAME => tables.soname = Some(value),
             _ => {}
         }
     }
