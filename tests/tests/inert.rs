@@ -23,6 +23,8 @@ fn loud(client: Client, log: &Path) -> Client {
         .compute("30%")
         .env("GPU_QUOTA_LOG", "debug")
         .env("GPU_QUOTA_LOG_FILE", log)
+        // Otherwise only a client with the shim is given one.
+        .env("GPU_SIM_TENANT", "inert")
 }
 
 /// Descriptors, threads, signal handlers, masks, mapped files, variables, limits: all as without.
