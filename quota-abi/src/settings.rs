@@ -186,6 +186,16 @@ impl<T: Copy> PerDevice<T> {
     }
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every => f.write_str("every device"),
+            Self::Number(number) => write!(f, "device {number}"),
+            Self::Uuid(uuid) => write!(f, "{}", spelling::UuidText::new(uuid, false)),
+        }
+    }
+}
+
 impl Device {
     fn parse(text: &str) -> Result<Self, Wrong> {
         if !text.is_empty() && text.len() < 4 && text.bytes().all(|digit| digit.is_ascii_digit()) {

@@ -7,14 +7,14 @@ use quota_abi::bucket::Bucket;
 use quota_abi::devices;
 use quota_abi::layout::DeviceRow;
 use quota_abi::ledger::{Asker, Ledger, Verdict};
-use quota_abi::settings::Uncovered;
-use quota_abi::spelling::{self, Ppm};
+use quota_abi::spelling::Ppm;
 use quota_abi::sync::{AtomicU32, Ordering};
 
 use crate::attach::Attached;
 use crate::context::DeviceContexts;
 use crate::driver::call;
 use crate::lock::Lock;
+use crate::named;
 use crate::process;
 use crate::report;
 
@@ -68,10 +68,12 @@ impl Devices {
         if answer != CUresult::CUDA_SUCCESS {
             return Err(answer);
         }
-        (0..count)
+        let devices = (0..count)
             .map(|number| Device::learn(attached, number))
             .collect::<Result<_, _>>()
-            .map(Self)
+            .map(Self)?;
+        named::not_seen(&attached.settings, &devices);
+        Ok(devices)
     }
 
     /// The device of a driver handle.
@@ -106,7 +108,7 @@ impl Device {
         let uuid = uuid_of(handle)?;
         let shown = u32::try_from(number).ok();
         if let Some(uncovered) = attached.settings.uncovered(shown, &uuid) {
-            return Err(left_out(&uncovered, number, handle, &uuid));
+            return Err(named::left_out(&uncovered, number, handle, &uuid));
         }
         let region = attached.region.get();
         let shared = devices::index_of(region, &uuid).and_then(|index| {
@@ -244,25 +246,6 @@ fn uuid_of(handle: CUdevice) -> Result<[u8; 16], CUresult> {
         return Err(answer);
     }
     Ok(uuid.bytes.map(|byte| u8::from_ne_bytes(byte.to_ne_bytes())))
-}
-
-/// Says that a list of values leaves a device out: to leave it unlimited would be to guess.
-fn left_out(uncovered: &Uncovered, number: c_int, handle: CUdevice, uuid: &[u8; 16]) -> CUresult {
-    // The first version tells an instance's parent, and so an instance from a whole device.
-    let mut whole = CUuuid { bytes: [0; 16] };
-    // SAFETY: a live out-pointer.
-    let answer = unsafe { call!(cuDeviceGetUuid(&raw mut whole, handle)) };
-    let whole = whole
-        .bytes
-        .map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()));
-    let is_instance = answer == CUresult::CUDA_SUCCESS && whole != *uuid;
-    report::stop(format_args!(
-        "{} leaves out device {number} ({}), which this program sees; {}",
-        uncovered.variable(),
-        spelling::UuidText::new(uuid, is_instance),
-        uncovered.mend(usize::try_from(number).unwrap_or(0))
-    ));
-    CUresult::CUDA_ERROR_NOT_PERMITTED
 }
 
 /// Waits before a new try, longer each time. The one that stands in the way may be dead.

@@ -22,6 +22,7 @@ mod interpose;
 mod library;
 mod lock;
 mod memory;
+mod named;
 mod names;
 mod nvml;
 mod proc_address;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use quota_abi::group::Group;
-use quota_abi::settings::Settings;
+use quota_abi::settings::{Device as Named, Settings};
 
 use super::child;
 use super::finding::Findings;
@@ -170,8 +170,28 @@ fn compare(
         });
         device(bare, limited, limit, findings);
     }
+    if let Some(settings) = settings {
+        not_seen(settings, &bare.devices, findings);
+    }
     if !said.is_empty() {
         findings.info("limited", format!("the library says: {said}"));
+    }
+}
+
+/// Devices that the variables name and a program started here does not see: a list for a whole host, or a slip.
+fn not_seen(settings: &Settings, devices: &[Device], findings: &mut Findings) {
+    for named in settings.named() {
+        let seen = (0..).zip(devices).any(|(number, device)| match named {
+            Named::Every => true,
+            Named::Number(wanted) => wanted == number,
+            Named::Uuid(uuid) => quota_abi::spelling::uuid(&device.uuid) == Ok(uuid),
+        });
+        if !seen {
+            findings.info(
+                "limited",
+                format!("{named} has a quota, and a program started here does not see it"),
+            );
+        }
     }
 }
 
@@ -242,6 +262,22 @@ mod tests {
         );
         assert!(findings.failed());
         assert!(texts(&findings).contains("GPU_QUOTA_MEMORY=x: no size"));
+    }
+
+    #[test]
+    fn a_device_that_is_named_and_not_there_is_told() {
+        let list = b"0=1GiB,3=2GiB";
+        let settings = quota_abi::settings::read(|name| {
+            (name == "GPU_QUOTA_MEMORY").then_some(list.as_slice())
+        });
+        let mut findings = Findings::default();
+        not_seen(&settings.unwrap(), &seen(0, 8 << 30).devices, &mut findings);
+        let text = texts(&findings);
+        assert!(
+            text.contains("device 3 has") && !text.contains("device 0"),
+            "{text}"
+        );
+        assert!(!findings.failed());
     }
 
     fn device_finding(total: u64, limit: Option<u64>) -> Findings {
