@@ -4,6 +4,7 @@ import sys
 import time
 import traceback
 
+import agreement
 import viewers
 from lab import DEVICE, DIST, MIB, QUOTA, Lab, Wrong, expect
 
@@ -125,7 +126,7 @@ def taichi():
     return "; ".join([fills("taichi_fields", "ndarray", bare, quota), within(quota)])
 
 
-CHECKS = [cuda_python, cuda_python_compute, numba, tinygrad_nvrtc, tinygrad_ptx, tinygrad_compute, taichi, *viewers.CHECKS]
+CHECKS = [cuda_python, cuda_python_compute, numba, tinygrad_nvrtc, tinygrad_ptx, tinygrad_compute, taichi, *viewers.CHECKS, *agreement.CHECKS]
 
 
 def main(words):
