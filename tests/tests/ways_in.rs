@@ -144,3 +144,12 @@ fn a_second_copy_of_the_driver_is_the_driver() {
         assert_eq!(finished.number("blocks2"), 0, "{order:?}: {finished:?}");
     }
 }
+
+#[test]
+fn a_program_that_exports_names_of_the_drivers() {
+    let sim = Sim::new();
+    let bare = sim.client("exports_names").bare().run().ok();
+    assert_eq!((bare.number("blocks"), bare.number("own")), (20, 20));
+    let finished = quota(sim.client("exports_names")).run().ok();
+    assert_eq!((finished.number("blocks"), finished.number("own")), (4, 5));
+}
