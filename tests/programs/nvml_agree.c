@@ -1,6 +1,6 @@
 // The driver's and NVML's views of every device, compared byte by byte at each step of a program that fills its memory.
 //
-//   nvml_agree [bare]
+//   nvml_agree [alone]
 // link: -ldl
 #include "nvml.h"
 
@@ -25,13 +25,24 @@ static size_t agreed(int i) {
     return free_bytes;
 }
 
+// Whether this process is in a device's list, with so many bytes.
+static int listed(int i, unsigned long long bytes) {
+    nvmlProcessInfo_t infos[64];
+    unsigned number = 64;
+    OK(NVML(nvmlDeviceGetComputeRunningProcesses_v3)(handles[i], &number, infos));
+    for (unsigned j = 0; j < number; j++)
+        if (infos[j].pid == (unsigned)getpid()) return infos[j].used == bytes;
+    return bytes == 0;
+}
+
 static void say(const char *when) {
     printf("%s=", when);
     for (int i = 0; i < count; i++) printf("%s%zu", i ? " " : "", agreed(i) / MIB);
     printf("\n");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argv;
     // NVML first, as many programs do.
     OK(NVML(nvmlInit_v2)());
     OK(CU(cuInit)(0));
@@ -67,6 +78,11 @@ int main(void) {
         MUST(agreed(i) == 0);
     }
     say("full");
+    // Under a quota what is used is this process's alone, to the byte.
+    for (int i = 0; i < count; i++) {
+        nvmlMemory_t memory = nvml_memory(handles[i]);
+        if (argc > 1) MUST(listed(i, memory.used));
+    }
     // Sessions of NVML come and go; each counts.
     OK(NVML(nvmlInit_v2)());
     OK(NVML(nvmlShutdown)());

@@ -132,6 +132,7 @@ fn every_surface_agrees_where_a_context_fills_the_limit() {
     let sim = Sim::new().with("GPU_SIM_DEVICES", "4GiB");
     let client = sim
         .client("nvml_agree")
+        .arg("alone")
         .memory("600MiB")
         .env("GPU_QUOTA_CONTEXT", "300MiB")
         .run()

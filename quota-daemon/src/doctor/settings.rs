@@ -6,11 +6,12 @@ use super::finding::Findings;
 use crate::environment::Environment;
 
 /// Every variable that says something about a quota, aliases first by device.
-const VARIABLES: [&str; 6] = [
+const VARIABLES: [&str; 7] = [
     "GPU_QUOTA_MEMORY",
     "GPU_QUOTA_COMPUTE",
     "GPU_QUOTA_GROUP",
     "GPU_QUOTA_CONTEXT",
+    "GPU_QUOTA_UTILIZATION",
     "CUDA_DEVICE_MEMORY_LIMIT",
     "CUDA_DEVICE_SM_LIMIT",
 ];
