@@ -85,6 +85,10 @@ impl Ledger<'_> {
             return Verdict::Full;
         };
         let (amount, limit) = (units(bytes), limit / UNIT);
+        if amount == 0 {
+            // Fits even where more is held than the limit.
+            return Verdict::Admitted;
+        }
         if amount > limit {
             // Never posted: it stands in nobody's way.
             return Verdict::Full;

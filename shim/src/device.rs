@@ -13,7 +13,8 @@ use quota_abi::sync::{AtomicU32, Ordering};
 use crate::attach::Attached;
 use crate::context::DeviceContexts;
 use crate::driver::call;
-use crate::lock::Lock;
+use crate::guard;
+use crate::lock::{Lock, nap};
 use crate::named;
 use crate::process;
 use crate::report;
@@ -259,11 +260,6 @@ fn step_back(tries: u32) -> bool {
     if tries % HASTY == 0 {
         process::reap_now_and_then();
     }
-    let short = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: libc::c_long::from(tries) * 10_000,
-    };
-    // SAFETY: a live timespec; no answer wanted.
-    unsafe { libc::nanosleep(&raw const short, core::ptr::null_mut()) };
+    guard::outside(|| nap(libc::c_long::from(tries) * 10_000));
     tries < TRIES
 }

@@ -10,6 +10,9 @@ use quota_abi::sync::{AtomicU32, Ordering};
 
 /// Looks this often before it gives its processor to whoever holds the lock.
 const SPINS: u32 = 64;
+/// Gives it away this often before it sleeps: a thread of real-time priority gives nothing to an ordinary one.
+const YIELDS: u64 = 8;
+const NAP_NS: libc::c_long = 50_000;
 
 /// A value behind a lock.
 pub(crate) struct Lock<T> {
@@ -41,7 +44,7 @@ impl<T> Lock<T> {
 
     #[cold]
     fn wait(&self) {
-        loop {
+        for round in 0_u64.. {
             for _ in 0..SPINS {
                 core::hint::spin_loop();
                 let looks_free = self.held.load(Ordering::Relaxed) == 0;
@@ -49,10 +52,26 @@ impl<T> Lock<T> {
                     return;
                 }
             }
-            // SAFETY: gives the processor away.
-            unsafe { libc::sched_yield() };
+            if round < YIELDS {
+                // SAFETY: gives the processor away.
+                unsafe { libc::sched_yield() };
+            } else {
+                nap(NAP_NS);
+            }
         }
     }
+}
+
+/// Sleeps so many nanoseconds, less than a second of them. Not by the C library's function, which is a place where threads are
+/// cancelled.
+pub(crate) fn nap(nanoseconds: libc::c_long) {
+    let short = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds,
+    };
+    let no_answer = core::ptr::null_mut::<libc::timespec>();
+    // SAFETY: a live timespec; no answer wanted.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const short, no_answer) };
 }
 
 /// The value while it is locked.

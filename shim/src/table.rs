@@ -1,10 +1,13 @@
 //! Process-local tables by address or handle: constant time at any number of entries.
 //!
 //! Open addressing in mappings of our own, so that the application's allocator is not entered from its calls to the
-//! driver. A full shard is copied into one of twice the size; that is the only system call.
+//! driver. What is searched is an index of one word for each entry, which stays in a processor's cache where the
+//! entries themselves would not; these lie in places that are used again last in, first out. A full shard is copied into one of twice
+//! the size; that is the only system call.
 //!
 //! # Safety
-//! A shard's cells are read and written under its lock alone. Zeroed cells are free cells.
+//! A shard's index and places are read and written under its lock alone. A word of the index that is not 0 names a place that
+//! has been written.
 
 use core::ptr::NonNull;
 
@@ -14,7 +17,10 @@ use quota_abi::sync::{AtomicBool, Ordering};
 use crate::lock::Lock;
 
 const SHARDS: usize = 16;
+/// Words of the smallest index; a power of two.
 const SMALLEST: usize = 128;
+/// Words of the index for each place: most searches then end at the first word, which a processor foresees.
+const ROOM: u32 = 4;
 
 /// Values by key; 0 is not a key.
 pub(crate) struct Table<V> {
@@ -27,10 +33,18 @@ pub(crate) struct Table<V> {
 struct Line<V>(Lock<Shard<V>>);
 
 struct Shard<V> {
-    cells: NonNull<Cell<V>>,
-    /// A power of two, or 0.
-    capacity: usize,
-    used: usize,
+    /// By hash: the hash in the upper half, one more than the place in the lower one. 0 is free.
+    index: NonNull<u64>,
+    places: NonNull<Cell<V>>,
+    /// Words of the index, a power of two, or 0; [`ROOM`] times as many as places.
+    capacity: u32,
+    /// What a hash is shifted by to be a word of the index.
+    shift: u32,
+    used: u32,
+    /// Places that have ever been used.
+    touched: u32,
+    /// One more than the place that was left last, whose key is the same for the one before; 0 if there is none.
+    left: u32,
 }
 
 #[derive(Copy, Clone)]
@@ -39,12 +53,27 @@ struct Cell<V> {
     value: V,
 }
 
-// SAFETY: the cells belong to the shard.
+// SAFETY: index and places belong to the shard.
 unsafe impl<V: Send> Send for Shard<V> {}
 
 /// The kernel has no memory for a larger table.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NoMemory;
+
+/// A key and its hash.
+#[derive(Copy, Clone)]
+struct Key {
+    key: u64,
+    hash: u32,
+}
+
+/// Shard and hash of a key: the upper bits of the product, which keys that differ in few bits, as addresses do, spread over.
+#[expect(clippy::cast_possible_truncation, reason = "these bits are meant")]
+const fn spread(key: u64) -> (usize, Key) {
+    let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = (mixed >> 28) as u32;
+    ((mixed >> 60) as usize, Key { key, hash })
+}
 
 impl<V: Copy> Table<V> {
     pub(crate) const fn new() -> Self {
@@ -55,27 +84,20 @@ impl<V: Copy> Table<V> {
     }
 
     /// Puts a value, and gives back the one that it replaces.
+    #[inline]
     pub(crate) fn insert(&self, key: u64, value: V) -> Result<Option<V>, NoMemory> {
-        let Some(Line(shard)) = self.shard(key) else {
-            return Err(NoMemory);
-        };
-        if self.is_empty() {
-            self.used.store(true, Ordering::Relaxed);
-        }
+        let (Line(shard), key) = self.shard(key).ok_or(NoMemory)?;
+        self.note_use();
         shard.lock().insert(key, value)
     }
 
     /// The value of a key, which is `fresh` if it had none.
     pub(crate) fn get_or_insert(&self, key: u64, fresh: V) -> Result<V, NoMemory> {
-        let Some(Line(shard)) = self.shard(key) else {
-            return Err(NoMemory);
-        };
-        if self.is_empty() {
-            self.used.store(true, Ordering::Relaxed);
-        }
+        let (Line(shard), key) = self.shard(key).ok_or(NoMemory)?;
+        self.note_use();
         let mut shard = shard.lock();
-        if let Some(at) = shard.find(key) {
-            return shard.cell(at).map(|cell| cell.value).ok_or(NoMemory);
+        if let Some((_, cell)) = shard.find(key) {
+            return Ok(cell.value);
         }
         shard.insert(key, fresh)?;
         Ok(fresh)
@@ -85,15 +107,18 @@ impl<V: Copy> Table<V> {
         self.with(key, |value| *value)
     }
 
+    #[inline]
     pub(crate) fn remove(&self, key: u64) -> Option<V> {
-        self.shard(key)?.0.lock().remove(key)
+        self.remove_if(key, |_| true)
     }
 
     /// Removes a key if its value is still the one meant: a handle may have been given to somebody else meanwhile.
+    #[inline]
     pub(crate) fn remove_if(&self, key: u64, meant: impl Fn(&V) -> bool) -> Option<V> {
-        let mut shard = self.shard(key)?.0.lock();
-        let at = shard.find(key)?;
-        let value = shard.cell(at)?.value;
+        let (Line(shard), key) = self.shard(key)?;
+        let mut shard = shard.lock();
+        let (at, cell) = shard.find(key)?;
+        let value = cell.value;
         if !meant(&value) {
             return None;
         }
@@ -106,15 +131,19 @@ impl<V: Copy> Table<V> {
         !self.used.load(Ordering::Relaxed)
     }
 
+    fn note_use(&self) {
+        if self.is_empty() {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Shows every entry. Rare: walks the whole table.
     pub(crate) fn for_each(&self, mut show: impl FnMut(u64, &V)) {
         for Line(shard) in &self.shards {
             let mut shard = shard.lock();
             for at in 0..shard.capacity {
-                if let Some(&mut Cell { key, ref value }) = shard.cell(at)
-                    && key != 0
-                {
-                    show(key, value);
+                if let Some(cell) = shard.entry(at) {
+                    show(cell.key, &cell.value);
                 }
             }
         }
@@ -122,9 +151,10 @@ impl<V: Copy> Table<V> {
 
     /// Looks at or changes the value of a key.
     pub(crate) fn with<R>(&self, key: u64, change: impl FnOnce(&mut V) -> R) -> Option<R> {
-        let mut shard = self.shard(key)?.0.lock();
-        let at = shard.find(key)?;
-        shard.cell(at).map(|cell| change(&mut cell.value))
+        let (Line(shard), key) = self.shard(key)?;
+        let mut shard = shard.lock();
+        let (_, cell) = shard.find(key)?;
+        Some(change(&mut cell.value))
     }
 
     /// Removes every entry that `goes` picks, and hands each to `gone`. Rare: walks the whole table.
@@ -133,8 +163,8 @@ impl<V: Copy> Table<V> {
             let mut shard = shard.lock();
             let mut at = 0;
             while at < shard.capacity {
-                match shard.cell(at) {
-                    Some(&mut Cell { key, value }) if key != 0 && goes(key, &value) => {
+                match shard.entry(at) {
+                    Some(&mut Cell { key, value }) if goes(key, &value) => {
                         // What follows may move here: look again.
                         shard.remove_at(at);
                         gone(key, value);
@@ -145,138 +175,195 @@ impl<V: Copy> Table<V> {
         }
     }
 
-    fn shard(&self, key: u64) -> Option<&Line<V>> {
-        if key == 0 {
-            return None;
-        }
-        self.shards.get(mix(key) % SHARDS)
+    #[inline]
+    fn shard(&self, key: u64) -> Option<(&Line<V>, Key)> {
+        let (shard, spread) = spread(key);
+        Some((self.shards.get(shard).filter(|_| key != 0)?, spread))
     }
 }
 
 impl<V> Shard<V> {
     const fn new() -> Self {
         Self {
-            cells: NonNull::dangling(),
+            index: NonNull::dangling(),
+            places: NonNull::dangling(),
             capacity: 0,
+            shift: 0,
             used: 0,
+            touched: 0,
+            left: 0,
         }
     }
 }
 
 impl<V: Copy> Shard<V> {
-    fn cell(&mut self, at: usize) -> Option<&mut Cell<V>> {
-        if at >= self.capacity {
-            return None;
+    /// A word of the index.
+    #[inline]
+    fn word(&mut self, at: u32) -> &mut u64 {
+        debug_assert!(at < self.capacity);
+        // SAFETY: callers mask or bound by the capacity of the mapping, which is this shard's own.
+        unsafe { self.index.add(widen(at)).as_mut() }
+    }
+
+    /// A place, by one more than its number.
+    #[inline]
+    fn place(&mut self, number: u32) -> &mut Cell<V> {
+        debug_assert!(number != 0 && number <= self.capacity / ROOM);
+        // SAFETY: numbers come from the index and the list of places left, both of which hold those handed out.
+        unsafe { self.places.add(widen(number.wrapping_sub(1))).as_mut() }
+    }
+
+    fn entry(&mut self, at: u32) -> Option<&mut Cell<V>> {
+        match *self.word(at) {
+            0 => None,
+            word => Some(self.place(number_of(word))),
         }
-        // SAFETY: below the capacity of the mapping, which is this shard's own.
-        Some(unsafe { self.cells.add(at).as_mut() })
     }
 
-    fn home(&self, key: u64) -> usize {
-        (mix(key) / SHARDS) & (self.capacity - 1)
-    }
-
-    /// The cell of a key.
-    fn find(&mut self, key: u64) -> Option<usize> {
-        let at = self.seek(key)?;
-        (self.cell(at)?.key == key).then_some(at)
-    }
-
-    /// The cell of a key, or the free one where it would be.
-    fn seek(&mut self, key: u64) -> Option<usize> {
+    /// The word of a key's entry, and the entry.
+    #[inline]
+    fn find(&mut self, key: Key) -> Option<(u32, &mut Cell<V>)> {
         if self.capacity == 0 {
             return None;
         }
         let mask = self.capacity - 1;
-        let mut at = self.home(key);
+        let mut at = key.hash >> self.shift;
         loop {
-            let found = self.cell(at)?.key;
-            if found == 0 || found == key {
-                return Some(at);
+            let word = *self.word(at);
+            if word == 0 {
+                return None;
+            }
+            if hash_of(word) == key.hash && self.place(number_of(word)).key == key.key {
+                return Some((at, self.place(number_of(word))));
             }
             at = (at + 1) & mask;
         }
     }
 
-    fn insert(&mut self, key: u64, value: V) -> Result<Option<V>, NoMemory> {
-        if (self.used + 1) * 2 > self.capacity {
+    #[inline]
+    fn insert(&mut self, key: Key, value: V) -> Result<Option<V>, NoMemory> {
+        if self.used >= self.capacity / ROOM {
             self.grow()?;
         }
-        let at = self.seek(key).ok_or(NoMemory)?;
-        let cell = self.cell(at).ok_or(NoMemory)?;
-        let old = core::mem::replace(cell, Cell { key, value });
-        if old.key == key {
-            return Ok(Some(old.value));
+        if let Some((_, cell)) = self.find(key) {
+            return Ok(Some(core::mem::replace(&mut cell.value, value)));
         }
+        let number = self.take_place();
+        *self.place(number) = Cell {
+            key: key.key,
+            value,
+        };
+        self.enter(u64::from(key.hash) << 32 | u64::from(number));
         self.used += 1;
         Ok(None)
     }
 
-    fn remove(&mut self, key: u64) -> Option<V> {
-        let at = self.find(key)?;
-        let value = self.cell(at)?.value;
-        self.remove_at(at);
-        Some(value)
+    /// Puts a word into the index, where there is room.
+    #[inline]
+    fn enter(&mut self, word: u64) {
+        let mask = self.capacity - 1;
+        let mut at = hash_of(word) >> self.shift;
+        while *self.word(at) != 0 {
+            at = (at + 1) & mask;
+        }
+        *self.word(at) = word;
     }
 
-    /// Frees a cell and moves up those behind it that were displaced past it, so that no search ends too early.
-    fn remove_at(&mut self, at: usize) {
+    #[inline]
+    fn take_place(&mut self) -> u32 {
+        if self.left == 0 {
+            self.touched += 1;
+            return self.touched;
+        }
+        let number = self.left;
+        self.left = number_of(self.place(number).key);
+        number
+    }
+
+    /// Frees an entry, and moves up the words behind its own that were displaced past it, so that no search ends too early.
+    #[inline]
+    fn remove_at(&mut self, at: u32) {
+        let number = number_of(*self.word(at));
+        self.place(number).key = self.left.into();
+        self.left = number;
+        self.used -= 1;
         let mask = self.capacity - 1;
         let mut hole = at;
         let mut next = at;
         loop {
             next = (next + 1) & mask;
-            let Some(&mut Cell { key, value }) = self.cell(next) else {
-                return;
-            };
-            if key == 0 {
+            let word = *self.word(next);
+            if word == 0 {
                 break;
             }
-            let home = self.home(key);
+            let home = hash_of(word) >> self.shift;
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
-                if let Some(cell) = self.cell(hole) {
-                    *cell = Cell { key, value };
-                }
+                *self.word(hole) = word;
                 hole = next;
             }
         }
-        if let Some(cell) = self.cell(hole) {
-            cell.key = 0;
-        }
-        self.used -= 1;
+        *self.word(hole) = 0;
     }
 
     #[cold]
     fn grow(&mut self) -> Result<(), NoMemory> {
-        let capacity = (self.capacity * 2).max(SMALLEST);
-        let bytes = capacity * size_of::<Cell<V>>();
-        let cells = map::anonymous(bytes).ok_or(NoMemory)?.cast();
-        let mut old = core::mem::replace(
-            self,
-            Self {
-                cells,
-                capacity,
-                used: 0,
-            },
-        );
+        let smallest = u32::try_from(SMALLEST).unwrap_or(0);
+        let capacity = match self.capacity {
+            0 => smallest,
+            old => old.checked_mul(2).ok_or(NoMemory)?,
+        };
+        let index = map::anonymous(Self::bytes(capacity))
+            .ok_or(NoMemory)?
+            .cast();
+        let fresh = Self {
+            index,
+            // SAFETY: within the mapping, behind the index, whose size is a multiple of any alignment of a cell.
+            places: unsafe { index.add(widen(capacity)).cast() },
+            capacity,
+            shift: capacity.leading_zeros() + 1,
+            used: self.used,
+            touched: self.touched,
+            left: self.left,
+        };
+        let mut old = core::mem::replace(self, fresh);
+        // SAFETY: two mappings, and no more places than the smaller one has.
+        unsafe {
+            self.places
+                .copy_from_nonoverlapping(old.places, widen(old.touched));
+        }
         for at in 0..old.capacity {
-            if let Some(&mut Cell { key, value }) = old.cell(at)
-                && key != 0
-            {
-                self.insert(key, value)?;
+            match *old.word(at) {
+                0 => {}
+                word => self.enter(word),
             }
         }
         if old.capacity > 0 {
             // SAFETY: the old mapping, which nothing refers to any more.
-            unsafe { map::release(old.cells.cast(), old.capacity * size_of::<Cell<V>>()) };
+            unsafe { map::release(old.index.cast(), Self::bytes(old.capacity)) };
         }
         Ok(())
     }
+
+    /// Of the mapping for an index of so many words and its places.
+    fn bytes(capacity: u32) -> usize {
+        const { assert!(align_of::<Cell<V>>() <= SMALLEST * size_of::<u64>()) };
+        let words = widen(capacity) * size_of::<u64>();
+        words + widen(capacity / ROOM) * size_of::<Cell<V>>()
+    }
 }
 
-/// Spreads keys that differ in few bits, as addresses do.
-fn mix(key: u64) -> usize {
-    usize::try_from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24).unwrap_or(0)
+#[expect(clippy::cast_possible_truncation, reason = "these bits are meant")]
+const fn hash_of(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "these bits are meant")]
+const fn number_of(word: u64) -> u32 {
+    word as u32
+}
+
+const fn widen(number: u32) -> usize {
+    number as usize
 }
 
 #[cfg(test)]
@@ -318,6 +405,30 @@ mod tests {
             assert_eq!(table.remove(*key), Some(*value));
         }
         table.sweep(|_, _| true, |_, _| panic!("something is left"));
+    }
+
+    /// The places of what was removed are used again: a table does not grow by use.
+    #[test]
+    fn places_are_used_again() {
+        let table = Table::<u64>::new();
+        for key in 1..=100_000_u64 {
+            assert_eq!(table.insert(key << 20, key), Ok(None));
+            assert_eq!(table.remove(key << 20), Some(key));
+        }
+        for Line(shard) in &table.shards {
+            let shard = shard.lock();
+            assert!(shard.touched <= 1 && shard.capacity <= 128);
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_key_may_be_replaced_and_removed_on_a_condition() {
+        let table = Table::<u64>::new();
+        assert_eq!(table.get_or_insert(7, 1), Ok(1));
+        assert_eq!(table.get_or_insert(7, 2), Ok(1));
+        assert_eq!(table.remove_if(7, |value| *value == 2), None);
+        assert_eq!(table.remove_if(7, |value| *value == 1), Some(1));
+        assert_eq!(table.get(7), None);
     }
 
     #[test]

@@ -84,6 +84,20 @@ fn loom_a_large_and_a_small_request() {
     two_ask([1, 0], [2, 1], 2);
 }
 
+/// What fits together is admitted at the first try: nobody is ever seen twice.
+#[test]
+fn loom_what_fits_together_is_admitted_at_once() {
+    for slots in [[0, 1], [0, 0]] {
+        loom::model(move || {
+            let group = Group::new(NOTHING);
+            let theirs = Arc::clone(&group);
+            let other = thread::spawn(move || theirs.ask(slots[1], 1, 2));
+            assert_eq!(group.ask(slots[0], 1, 2), Verdict::Admitted);
+            assert_eq!(other.join().unwrap(), Verdict::Admitted);
+        });
+    }
+}
+
 /// The same among threads, who ask in one word.
 #[test]
 fn loom_two_threads_of_a_process() {

@@ -100,6 +100,16 @@ fn a_request_above_the_limit_is_never_posted() {
 }
 
 #[test]
+fn nothing_fits_even_above_the_limit() {
+    let words = Words::new(1);
+    for word in [Word::new(200, 0), Word::new(200, MAX)] {
+        words.set(0, word);
+        assert_eq!(words.reserve(0, 0, 100), Verdict::Admitted);
+        assert_eq!(words.reserve(0, 1, 100), Verdict::Full);
+    }
+}
+
+#[test]
 fn a_refund_does_not_wrap() {
     let words = Words::new(1);
     words.ledger().force(0, 5 * PAGE);
