@@ -59,6 +59,35 @@ pub enum Family {
     External,
 }
 
+impl Family {
+    /// Whether a request tells how many bytes it takes. What the others take is learned from the driver afterwards.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        !matches!(
+            self,
+            Self::Pool | Self::Graph | Self::Context | Self::Module
+        )
+    }
+
+    /// In words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Pitched => "pitched",
+            Self::Managed => "managed",
+            Self::Pool => "pool",
+            Self::Vmm => "physical",
+            Self::Array => "array",
+            Self::Graph => "graph",
+            Self::Context => "context",
+            Self::Module => "module",
+            Self::Ipc => "another process's",
+            Self::External => "another API's",
+        }
+    }
+}
+
 /// What is put on the GPU.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Work {

@@ -8,6 +8,7 @@ pub mod dist;
 pub mod elf;
 pub mod exports;
 mod groups;
+pub mod memory_table;
 pub mod portable;
 pub mod tidy;
 pub mod workspace;

@@ -32,6 +32,8 @@ enum Chore {
     Codegen(xtask::codegen::Args),
     /// Check that every driver symbol is classified, and that the shim hooks what it should.
     Coverage(xtask::coverage::Args),
+    /// Write the table of docs/memory.md: what each function that takes memory is charged, and the test that shows it.
+    MemoryTable(xtask::memory_table::Args),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Tidy(args) => xtask::tidy::run(&args),
         Chore::Codegen(args) => xtask::codegen::run(&args),
         Chore::Coverage(args) => xtask::coverage::run(&args),
+        Chore::MemoryTable(args) => xtask::memory_table::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace;
+use crate::{memory_table, workspace};
 
 /// How strict to be.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -91,6 +91,12 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(links::check(root, file));
     }
     findings.extend(bytemap::check(&files));
+    findings.extend(memory_table::problem(root).map(|what| Finding {
+        error: true,
+        path: "docs/memory.md".into(),
+        line: 0,
+        what,
+    }));
     findings.extend(manifests(&files));
     Ok(findings)
 }
