@@ -72,6 +72,12 @@ pub(crate) fn current(process: &'static Process) -> Result<Context<'static>, Asi
     })
 }
 
+/// The device of a context that may not be current, if it is known.
+pub(crate) fn device_of(process: &'static Process, handle: CUcontext) -> Option<&'static Device> {
+    let known = process.contexts.known.get(key(handle))?;
+    process.devices.by_number(known.device.into())
+}
+
 /// `cuCtxCreate` in all its forms.
 pub(crate) fn create(
     context: *mut CUcontext,

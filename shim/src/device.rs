@@ -217,6 +217,10 @@ impl Device {
 }
 
 impl Reservation<'_> {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Keeps it charged: the driver has succeeded.
     pub(crate) fn keep(self) {
         if self.device.memory.is_none() {

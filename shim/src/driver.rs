@@ -18,7 +18,9 @@ crate::hook::uses! { DRIVER as fns;
     cuDeviceGetUuid
     cuDeviceGetUuid_v2
     cuDeviceGetDefaultMemPool
+    cuDeviceGetGraphMemAttribute
     cuDeviceGetMemPool
+    cuDeviceGraphMemTrim
     cuDevicePrimaryCtxGetState
     cuCtxFromGreenCtx
     cuEventCreate
@@ -27,11 +29,19 @@ crate::hook::uses! { DRIVER as fns;
     cuEventQuery
     cuEventRecord
     cuEventRecord_ptsz
+    cuGraphChildGraphNodeGetGraph
+    cuGraphExecDestroy
+    cuGraphGetNodes
+    cuGraphMemAllocNodeGetParams
+    cuGraphNodeGetType
+    cuIpcCloseMemHandle
     cuMemFree_v2
     cuMemFreeAsync
     cuMemFreeAsync_ptsz
+    cuMemGetAddressRange_v2
     cuMemPoolGetAttribute
     cuMemPoolTrimTo
+    cuPointerGetAttribute
     cuStreamGetCtx
     cuStreamIsCapturing
     cuStreamIsCapturing_ptsz

@@ -21,7 +21,15 @@ pub(super) static GROUPS: &[Group] = &[
         &["cuMemFreeAsync", "cuMemPoolTrimTo", "cuMemPoolDestroy"],
     ),
     // A pool holds nothing at first, but the sum over pools needs to know them all.
-    group(Lifetime(Object::Pool), &["cuMemPoolCreate"]),
+    group(
+        Lifetime(Object::Pool),
+        &[
+            "cuMemGetDefaultMemPool",
+            "cuMemGetMemPool",
+            "cuMemPoolCreate",
+            "cuMemPoolImportFromShareableHandle",
+        ],
+    ),
     group(Charges(Family::Vmm), &["cuMemCreate"]),
     group(Refunds(Family::Vmm), &["cuMemRelease", "cuMemUnmap"]),
     // Physical memory outlives its handle while it is mapped, and its mapping while a handle is retained.
@@ -46,17 +54,21 @@ pub(super) static GROUPS: &[Group] = &[
         Refunds(Family::Array),
         &["cuArrayDestroy", "cuMipmappedArrayDestroy"],
     ),
+    group(
+        Charges(Family::Ipc),
+        &["cuIpcOpenMemHandle", "cuMemPoolImportPointer"],
+    ),
+    group(Refunds(Family::Ipc), &["cuIpcCloseMemHandle"]),
+    // Stays charged to the exporter; importers of the same group find its row.
+    group(
+        Lifetime(Object::Allocation),
+        &["cuIpcGetMemHandle", "cuMemPoolExportPointer"],
+    ),
     pending(
         IPC,
         Charges(Family::Ipc),
-        &[
-            "cuIpcOpenMemHandle",
-            "cuMemImportFromShareableHandle",
-            "cuMemPoolImportFromShareableHandle",
-            "cuMemPoolImportPointer",
-        ],
+        &["cuMemImportFromShareableHandle"],
     ),
-    pending(IPC, Refunds(Family::Ipc), &["cuIpcCloseMemHandle"]),
     group(Queries(View::FreeMemory), &["cuMemGetInfo"]),
     group(Queries(View::TotalMemory), &["cuDeviceTotalMem"]),
     passes(
@@ -97,8 +109,6 @@ pub(super) static GROUPS: &[Group] = &[
             "cuDeviceGetDefaultMemPool",
             "cuDeviceGetMemPool",
             "cuDeviceSetMemPool",
-            "cuMemGetDefaultMemPool",
-            "cuMemGetMemPool",
             "cuMemPoolGetAccess",
             "cuMemPoolGetAttribute",
             "cuMemPoolSetAccess",
@@ -109,9 +119,7 @@ pub(super) static GROUPS: &[Group] = &[
     passes(
         "hands out what stays charged to the exporter until it frees it",
         &[
-            "cuIpcGetMemHandle",
             "cuMemGetHandleForAddressRange",
-            "cuMemPoolExportPointer",
             "cuMemPoolExportToShareableHandle",
         ],
     ),

@@ -4,7 +4,6 @@ use super::Class::{Captures, Charges, Launches, Lifetime, Refunds, Waits};
 use super::{Family, Group, Object, Work, group, passes, pending};
 
 const COPIES: &str = "issue D: copies and fills on the device";
-const GRAPH_MEMORY: &str = "issue B: memory nodes of graphs";
 const SPANS: &str = "issue D: spans between markers";
 
 pub(super) static GROUPS: &[Group] = &[
@@ -112,8 +111,7 @@ pub(super) static GROUPS: &[Group] = &[
         ],
     ),
     // Memory nodes are summed up when a graph becomes executable: nodes may come from capture, clones and children.
-    pending(
-        GRAPH_MEMORY,
+    group(
         Charges(Family::Graph),
         &[
             "cuGraphInstantiate",
@@ -122,11 +120,7 @@ pub(super) static GROUPS: &[Group] = &[
             "cuGraphUpload",
         ],
     ),
-    pending(
-        GRAPH_MEMORY,
-        Refunds(Family::Graph),
-        &["cuDeviceGraphMemTrim"],
-    ),
+    group(Refunds(Family::Graph), &["cuDeviceGraphMemTrim"]),
     // Its memory stays with the device's graph pool until that is trimmed.
     group(
         Lifetime(Object::Graph),

@@ -1,22 +1,37 @@
-//! Executable graphs: what a launch cost is kept by the graph's handle, until the graph changes or goes.
+//! Executable graphs: their launches, and what those cost, kept by the graph's handle until it changes or goes; what memory
+//! they take.
 
 use core::ffi::c_uint;
 
 use cuda_headers::driver::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
     CUcontext, CUgraph, CUgraphExec, CUgraphExecUpdateResult, CUgraphExecUpdateResultInfo,
-    CUgraphNode, CUgraphNodeParams, CUresult,
+    CUgraphNode, CUgraphNodeParams, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
 use crate::hook::hooks;
-use crate::time;
+use crate::memory::graph;
+use crate::memory::pool::Default::{Legacy, PerThread};
+use crate::time::{self, stream};
 
-hooks! { DRIVER as fns, if time::limited();
+hooks! { DRIVER as fns, if time::limited() || graph::any();
+    /// Charged by what earlier launches of the same graph took; memory as far as the driver has none for it yet.
+    fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult = |call| {
+        let timed = || time::graph(hGraph, stream(hStream, false), &call);
+        graph::launch(hGraph, (hStream, Legacy), timed, &call)
+    };
+
+    /// As `cuGraphLaunch`.
+    fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult = |call| {
+        let timed = || time::graph(hGraph, stream(hStream, true), &call);
+        graph::launch(hGraph, (hStream, PerThread), timed, &call)
+    };
+
     /// Its handle may come to stand for another graph.
     fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult = |call| {
         time::graph_goes(hGraphExec);
-        Ok(call())
+        graph::destroy(hGraphExec, &call)
     };
 
     /// The next launch is measured as the first of its kind.
@@ -28,6 +43,7 @@ hooks! { DRIVER as fns, if time::limited();
     ) -> CUresult = |call| {
         let answer = call();
         time::graph_changed(hGraphExec);
+        graph::update(hGraphExec, hGraph, answer);
         Ok(answer)
     };
 
@@ -39,6 +55,7 @@ hooks! { DRIVER as fns, if time::limited();
     ) -> CUresult = |call| {
         let answer = call();
         time::graph_changed(hGraphExec);
+        graph::update(hGraphExec, hGraph, answer);
         Ok(answer)
     };
 

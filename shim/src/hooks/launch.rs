@@ -1,10 +1,9 @@
-//! Launches of kernels and graphs: charged to the group's GPU time, delayed where there is none.
+//! Launches of kernels: charged to the group's GPU time, delayed where there is none.
 
 use core::ffi::{c_int, c_uint, c_void};
 
 use cuda_headers::driver::{
-    CUDA_LAUNCH_PARAMS, CUfunction, CUgraphExec, CUlaunchAttributeID, CUlaunchConfig, CUresult,
-    CUstream,
+    CUDA_LAUNCH_PARAMS, CUfunction, CUlaunchAttributeID, CUlaunchConfig, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
@@ -139,18 +138,6 @@ hooks! { DRIVER as fns, if time::limited();
         grid_height: c_int,
         hStream: CUstream,
     ) -> CUresult = |call| legacy(f, [grid_width, grid_height], hStream, &call);
-
-    /// Charged by what earlier launches of the same graph took.
-    fn cuGraphLaunch(
-        hGraph: CUgraphExec,
-        hStream: CUstream,
-    ) -> CUresult = |call| time::graph(hGraph, time::stream(hStream, false), &call);
-
-    /// As `cuGraphLaunch`.
-    fn cuGraphLaunch_ptsz(
-        hGraph: CUgraphExec,
-        hStream: CUstream,
-    ) -> CUresult = |call| time::graph(hGraph, time::stream(hStream, true), &call);
 }
 
 const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());

@@ -3,7 +3,7 @@
 use core::ffi::c_uint;
 
 use cuda_headers::driver::{
-    CUdeviceptr, CUdeviceptr_v1, CUmemPoolProps, CUmemoryPool, CUresult, CUstream,
+    CUdeviceptr, CUdeviceptr_v1, CUmemoryPool, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
@@ -70,13 +70,4 @@ hooks! { DRIVER as fns;
 
     fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult =
         |call| linear::free(dptr, &call);
-
-    fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult =
-        |call| pool::create(pool, poolProps, &call);
-
-    fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult =
-        |call| pool::shrunk(pool, true, &call);
-
-    fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult =
-        |call| pool::shrunk(pool, false, &call);
 }

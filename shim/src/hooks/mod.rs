@@ -12,11 +12,14 @@ pub(crate) mod context;
 pub(crate) mod copy;
 pub(crate) mod fill;
 pub(crate) mod graph;
+pub(crate) mod graph_memory;
 pub(crate) mod init;
+pub(crate) mod ipc;
 pub(crate) mod launch;
 pub(crate) mod lifetime;
 pub(crate) mod memory;
 pub(crate) mod nvml;
+pub(crate) mod pool;
 pub(crate) mod view;
 pub(crate) mod vmm;
 pub(crate) mod wait;
@@ -29,11 +32,14 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     init::HOOKS,
     context::HOOKS,
     memory::HOOKS,
+    pool::HOOKS,
+    ipc::HOOKS,
     vmm::HOOKS,
     array::HOOKS,
     view::HOOKS,
     launch::HOOKS,
     graph::HOOKS,
+    graph_memory::HOOKS,
     fill::HOOKS,
     copy::HOOKS,
     capture::HOOKS,

@@ -2,7 +2,7 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, give_back, remember, reserve, rounded};
+use super::{Owner, Record, freed, ipc, remember, reserve, rounded};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
@@ -93,10 +93,13 @@ pub(crate) fn allocate_pitch<A: Address, S: Size>(
 pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let process = process::limited()?;
     let addresses = &process.memory.addresses;
-    let record = addresses.remove(address).ok_or(Aside::Unknown)?;
+    let Some(record) = addresses.remove(address) else {
+        // Another process's, imported from its pool, or nothing that we know.
+        return ipc::close(process, address, call);
+    };
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
-        give_back(process, record);
+        freed(process, address, record);
     } else {
         remember(process, addresses, address, record);
     }

@@ -1,6 +1,8 @@
 //! What this process has allocated on its devices: one file for each family.
 
 pub(crate) mod array;
+pub(crate) mod graph;
+pub(crate) mod ipc;
 pub(crate) mod linear;
 pub(crate) mod pool;
 pub(crate) mod view;
@@ -21,6 +23,8 @@ pub(crate) struct Memory {
     /// Arrays and mipmapped arrays, by handle.
     arrays: Table<Record>,
     pools: pool::Pools,
+    graphs: graph::Graphs,
+    ipc: ipc::Shared,
     physical: vmm::Physical,
 }
 
@@ -75,6 +79,8 @@ impl Memory {
             addresses: Table::new(),
             arrays: Table::new(),
             pools: pool::Pools::new(),
+            graphs: graph::Graphs::new(),
+            ipc: ipc::Shared::new(),
             physical: vmm::Physical::new(),
         }
     }
@@ -94,10 +100,14 @@ pub(crate) fn reserve<'a>(
 
 #[cold]
 fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Option<Reservation<'a>> {
-    for make_room in [&process::reap as &dyn Fn() -> bool, &|| {
-        process.memory.pools.trim(device)
-    }] {
-        if make_room()
+    let memory = &process.memory;
+    let sources: [&dyn Fn() -> bool; 3] = [
+        &process::reap,
+        &|| memory.pools.trim(device),
+        &|| memory.graphs.trim(device),
+    ];
+    for makes_room in sources {
+        if makes_room()
             && let Some(reservation) = device.reserve(bytes)
         {
             return Some(reservation);
@@ -109,12 +119,31 @@ fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Optio
 
 /// Gives back the linear, managed and array memory of a context that is gone.
 pub(crate) fn drop_context(process: &Process, context: u32) {
-    for table in [&process.memory.addresses, &process.memory.arrays] {
-        table.sweep(
-            |_, record| record.owner() == Owner::Context(context),
-            |_, record| give_back(process, record),
+    let memory = &process.memory;
+    memory.addresses.sweep(
+        |_, record| record.owner() == Owner::Context(context),
+        |address, record| freed(process, address, record),
+    );
+    memory.arrays.sweep(
+        |_, record| record.owner() == Owner::Context(context),
+        |_, record| give_back(process, record),
+    );
+    ipc::drop_context(process, context);
+    memory.pools.context_gone(process, |pool| {
+        memory.addresses.sweep(
+            |_, record| record.owner() == Owner::Pool(pool),
+            |address, record| freed(process, address, record),
         );
+    });
+    for device in process.devices.iter() {
+        memory.graphs.settle(device);
     }
+}
+
+/// Asks the driver what it holds for pools and graphs now: it gives back and takes without being told.
+pub(crate) fn refresh(process: &Process, device: &Device) {
+    process.memory.pools.refresh(device);
+    process.memory.graphs.settle(device);
 }
 
 /// Keeps a record. One that was there under the same key has been freed where we did not see it.
@@ -125,6 +154,14 @@ fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) 
         // Stays charged until the process ends: the quota holds, and the kernel is out of memory.
         Err(NoMemory) => report::debug(format_args!("no memory to remember an allocation")),
     }
+}
+
+/// Memory at an address is gone: what others of the group hold of it passes to them before it is given back here.
+fn freed(process: &Process, address: u64, record: Record) {
+    if let Some(device) = process.devices.by_number(record.device()) {
+        ipc::freed(process, device, address);
+    }
+    give_back(process, record);
 }
 
 /// Gives back what a record was charged.

@@ -48,9 +48,9 @@ pub(crate) fn info<S: Size + TryFrom<u64>>(
     Ok(answer)
 }
 
-/// What the group holds of a device, pools as the driver holds them now: the same wherever it is shown.
+/// What the group holds of a device, pools and graphs as the driver holds them now: the same wherever it is shown.
 pub(crate) fn usage(process: &Process, device: &Device) -> u64 {
-    process.memory.pools.refresh(device);
+    super::refresh(process, device);
     device.shown_usage()
 }
 

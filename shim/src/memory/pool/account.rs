@@ -1,219 +1,346 @@
-//! What each pool is charged.
+//! What each pool is charged, by an id of our own: the driver may give a destroyed pool's handle to a new one while we
+//! are still told of the old one's memory.
 
 use cuda_headers::driver::CUmemoryPool;
+use quota_abi::sync::{AtomicU64, Ordering};
 
 use super::super::number_of;
-use super::ask::{current_pool, default_pool, handle, key, reserved, trim};
+use super::ask;
 use crate::device::Device;
-use crate::guard::Aside;
+use crate::driver::relaxed;
 use crate::process::{self, Process};
 use crate::table::Table;
 
-/// Pools that are looked at before a refusal; a program has one or two for each device.
-const LOOKED_AT: usize = 64;
+/// Pools that are visited at a time, since the driver is not called under a table's lock.
+const AT_A_TIME: usize = 32;
 
-/// The pools that this process has allocated from.
+/// The pools that this process has met.
 pub(crate) struct Pools {
     pub(super) known: Table<Pool>,
+    /// Ids by handle.
+    pub(super) handles: Table<u64>,
+    /// Numbers ids and questions.
+    next: AtomicU64,
+}
+
+/// Where a pool's memory lies.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// On the device of this number.
+    Device(u16),
+    /// In host memory: never charged.
+    Host,
+    /// Another process's pool: each allocation that is imported from it is charged for itself.
+    Imported,
+}
+
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+enum State {
+    /// One that the program made.
+    Alive,
+    /// The device's own, whose memory goes with the device's last context.
+    BuiltIn,
+    /// Destroyed: the driver keeps what it has until everything handed out has been freed.
+    Destroyed,
 }
 
 #[derive(Copy, Clone)]
 pub(super) struct Pool {
-    /// Number of its device; `None` if its memory is not a device's.
-    pub(super) device: Option<u16>,
+    handle: u64,
+    pub(super) place: Place,
+    state: State,
     /// Bytes handed out.
     handed: u64,
     /// Bytes that the driver held when it was last asked.
     reserved: u64,
     /// Bytes charged.
     charged: u64,
-    /// Destroyed; what it has handed out stays until it is freed.
-    destroyed: bool,
+    /// Requests that the driver may be serving at this moment. What the driver takes for them they answer for themselves.
+    pending: u32,
+    /// Number of the question that told `reserved`.
+    asked: u64,
+}
+
+/// What is to be done about a pool's charge.
+#[derive(Copy, Clone, Default)]
+struct Correction {
+    /// To be given back, and taken off already.
+    refund: u64,
+    /// Charged too little.
+    growth: u64,
 }
 
 impl Pools {
     pub(crate) const fn new() -> Self {
         Self {
             known: Table::new(),
+            handles: Table::new(),
+            next: AtomicU64::new(1),
         }
     }
 
     /// Takes note of memory that went back to its pool.
-    pub(in crate::memory) fn freed(&self, device: &Device, key: u64, bytes: u64) {
-        let refund = self.change(key, |pool| {
+    pub(in crate::memory) fn freed(&self, device: &Device, id: u64, bytes: u64) {
+        device.refund(self.change(id, |pool| {
             pool.handed = pool.handed.saturating_sub(bytes);
             pool.lower()
-        });
-        device.refund(refund);
-        self.forget(key);
+        }));
+        self.forget(id);
     }
 
     /// Gives the device's pools' slack back to it. `true` if that made room.
     pub(in crate::memory) fn trim(&self, device: &Device) -> bool {
         let mut room = false;
-        self.each_of(device, |key, handle| {
-            trim(handle);
-            room |= self.settle(device, key) > 0;
+        self.each_of(device, |id, handle| {
+            ask::trim(handle);
+            room |= self.settle(device, id) > 0;
         });
         room
     }
 
     /// Asks the driver what it holds for the device's pools now.
     pub(in crate::memory) fn refresh(&self, device: &Device) {
-        self.each_of(device, |key, _| {
-            self.settle(device, key);
+        self.each_of(device, |id, _| {
+            self.settle(device, id);
         });
     }
 
+    /// A context is gone, and a device's own pool with it if it was the last there: everything that was handed out of a pool
+    /// for which the driver holds nothing has ended. `forget` is called with the id of each.
+    pub(in crate::memory) fn context_gone(&self, process: &Process, mut forget: impl FnMut(u64)) {
+        for device in process.devices.iter() {
+            self.each_of(device, |id, handle| {
+                let is_empty = ask::reserved(handle) == Some(0);
+                let emptied = |pool: Pool| is_empty && pool.state == State::BuiltIn;
+                if self.known.get(id).is_some_and(emptied) {
+                    forget(id);
+                }
+            });
+        }
+    }
+
     /// Corrects a pool's charge by what the driver holds for it, whether it fits or not. Bytes given back.
-    pub(super) fn settle(&self, device: &Device, key: u64) -> u64 {
-        let (refund, growth) = self.learn(key);
+    pub(super) fn settle(&self, device: &Device, id: u64) -> u64 {
+        let Correction { refund, growth } = self.learn(id);
         device.refund(refund);
-        if growth > 0 {
+        let is_pending = |pool: Pool| pool.pending > 0;
+        if growth > 0 && !self.known.get(id).is_some_and(is_pending) {
             device.charge(growth);
-            self.grow(key, growth);
+            self.grow(id, growth);
         }
         refund
     }
 
-    /// The same where what has just been allocated can still be undone: `false` if it does not fit.
-    pub(super) fn admit(&self, device: &Device, key: u64) -> bool {
-        for make_room in [true, false] {
-            let (refund, growth) = self.learn(key);
+    /// The same where what has just been allocated can still be undone: `false` if it does not fit, even after slack
+    /// has been given back.
+    pub(super) fn admit(&self, process: &Process, device: &Device, id: u64) -> bool {
+        let fits = self.fits(process, device, id);
+        self.change(id, |pool| {
+            pool.pending = pool.pending.saturating_sub(1);
+            0
+        });
+        fits
+    }
+
+    fn fits(&self, process: &Process, device: &Device, id: u64) -> bool {
+        for last in [false, true] {
+            let Correction { refund, growth } = self.learn(id);
             device.refund(refund);
             if growth == 0 {
                 return true;
             }
             if let Some(reservation) = device.reserve(growth) {
                 reservation.keep();
-                self.grow(key, growth);
+                self.grow(id, growth);
                 return true;
             }
-            if make_room {
-                process::reap();
-                trim(handle(key));
-                self.each_of(device, |other, handle| {
-                    if other != key {
-                        trim(handle);
-                        self.settle(device, other);
-                    }
-                });
-            } else {
+            if last {
                 device.denied(growth);
+                break;
             }
+            process::reap();
+            self.each_of(device, |other, handle| {
+                ask::trim(handle);
+                // What this one is charged too little is not forced upon it here.
+                if other != id {
+                    self.settle(device, other);
+                }
+            });
+            process.memory.graphs.trim(device);
         }
         false
     }
 
-    /// Asks the driver what it holds for a pool, and lowers its charge. What to give back, and what is charged too little.
-    fn learn(&self, key: u64) -> (u64, u64) {
-        let Some(reserved) = reserved(handle(key)) else {
-            return (0, 0);
+    /// Asks the driver what it holds for a pool, and lowers its charge.
+    fn learn(&self, id: u64) -> Correction {
+        let Some(pool) = self.known.get(id) else {
+            return Correction::default();
+        };
+        if pool.state == State::Destroyed {
+            // Its handle may not be asked any more.
+            return Correction::default();
+        }
+        let question = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(reserved) = relaxed(|| ask::reserved(ask::handle(pool.handle))) else {
+            return Correction::default();
         };
         let correct = |pool: &mut Pool| {
-            pool.reserved = reserved;
-            (pool.lower(), pool.wanted().saturating_sub(pool.charged))
+            // Of two that ask at once the later question has the newer answer.
+            if question > pool.asked {
+                pool.asked = question;
+                pool.reserved = reserved;
+            }
+            Correction {
+                refund: pool.lower(),
+                growth: pool.wanted().saturating_sub(pool.charged),
+            }
         };
-        self.known.with(key, correct).unwrap_or((0, 0))
+        self.known.with(id, correct).unwrap_or_default()
     }
 
-    fn grow(&self, key: u64, growth: u64) {
-        self.change(key, |pool| {
+    fn grow(&self, id: u64, growth: u64) {
+        self.change(id, |pool| {
             pool.charged = pool.charged.saturating_add(growth);
             0
         });
     }
 
-    /// The pool that an allocation is taken from, and its device.
-    pub(super) fn find<'a>(
-        &self,
-        process: &'a Process,
-        pool: Option<CUmemoryPool>,
-        current: &'a Device,
-    ) -> Result<(u64, &'a Device), Aside> {
-        let pool = pool.or_else(|| current_pool(current));
-        // A driver that does not tell the pool: a name for it that is no handle.
-        let key = pool.map_or(u64::from(number_of(current)) + 1, key);
-        let owner = || {
-            process
-                .devices
-                .iter()
-                .find(|device| pool.is_some() && default_pool(device) == pool)
-                .unwrap_or(current)
-        };
-        let known = match self.known.get(key) {
-            Some(known) if !known.destroyed => known,
-            _ => self
-                .known
-                .get_or_insert(key, Pool::new(Some(number_of(owner()))))
-                .map_err(|_| Aside::Unknown)?,
-        };
-        let number = known.device.ok_or(Aside::NotDeviceMemory)?;
-        let device = process.devices.by_number(number.into());
-        Ok((key, device.ok_or(Aside::Unknown)?))
+    /// Keeps a pool that has just been met, under a new id. A pool of the same handle is gone, whether we saw it go or not.
+    pub(super) fn add(&self, handle: CUmemoryPool, place: Place) {
+        let handle = ask::key(handle);
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let fresh = Pool::new(handle, place, State::Alive);
+        if self.known.insert(id, fresh).is_ok() {
+            let _ = self.handles.insert(handle, id);
+        }
     }
 
-    pub(super) fn change(&self, key: u64, change: impl FnOnce(&mut Pool) -> u64) -> u64 {
-        self.known.with(key, change).unwrap_or(0)
+    /// The id of a pool, which is met now if it is not known.
+    pub(super) fn find(&self, process: &Process, pool: CUmemoryPool, current: &Device) -> Option<u64> {
+        let handle = ask::key(pool);
+        if let Some(id) = self.handles.get(handle) {
+            return Some(id);
+        }
+        let owner = process
+            .devices
+            .iter()
+            .find(|device| ask::default_pool(device) == Some(pool));
+        let (place, state) = match owner {
+            Some(device) => (Place::Device(number_of(device)), State::BuiltIn),
+            None => (ask::place(process, pool, current), State::Alive),
+        };
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.known.insert(id, Pool::new(handle, place, state)).ok()?;
+        let kept = self.handles.get_or_insert(handle, id).ok();
+        if kept != Some(id) {
+            // Another thread has met it first.
+            self.known.remove(id);
+        }
+        kept
+    }
+
+    /// Where a pool's memory lies.
+    pub(super) fn place(&self, id: u64) -> Option<Place> {
+        self.known.get(id).map(|pool| pool.place)
+    }
+
+    pub(super) fn change(&self, id: u64, change: impl FnOnce(&mut Pool) -> u64) -> u64 {
+        self.known.with(id, change).unwrap_or(0)
+    }
+
+    /// A pool has been destroyed, for which the driver held so much just before. What to give back.
+    pub(super) fn destroyed(&self, id: u64, held: u64) -> u64 {
+        let refund = self.change(id, |pool| {
+            pool.state = State::Destroyed;
+            pool.reserved = held;
+            pool.lower()
+        });
+        let is_it = |other: &u64| *other == id;
+        if let Some(pool) = self.known.get(id) {
+            self.handles.remove_if(pool.handle, is_it);
+        }
+        self.forget(id);
+        refund
     }
 
     /// Forgets a destroyed pool that has nothing left.
-    pub(super) fn forget(&self, key: u64) {
+    fn forget(&self, id: u64) {
         self.known
-            .remove_if(key, |pool| pool.destroyed && pool.handed == 0);
+            .remove_if(id, |pool| pool.state == State::Destroyed && pool.handed == 0);
     }
 
-    /// Calls `visit` for each living pool of a device; not under the table's lock.
+    /// Calls `visit` for each living pool of a device, our own driver calls in it being relaxed; not under the table's lock.
     fn each_of(&self, device: &Device, mut visit: impl FnMut(u64, CUmemoryPool)) {
         if self.known.is_empty() {
             return;
         }
-        let mut keys = [0; LOOKED_AT];
-        let mut count = 0;
-        self.known.for_each(|key, pool| {
-            if pool.device == Some(number_of(device))
-                && !pool.destroyed
-                && let Some(place) = keys.get_mut(count)
-            {
-                *place = key;
-                count += 1;
+        let here = Place::Device(number_of(device));
+        let mut after = 0;
+        loop {
+            // The lowest ids past the last one seen, in order.
+            let mut found = [(u64::MAX, 0); AT_A_TIME];
+            self.known.for_each(|id, pool| {
+                if id > after && pool.place == here && pool.state != State::Destroyed {
+                    insert(&mut found, (id, pool.handle));
+                }
+            });
+            for (id, handle) in found {
+                if id == u64::MAX {
+                    return;
+                }
+                after = id;
+                relaxed(|| visit(id, ask::handle(handle)));
             }
-        });
-        for key in keys.into_iter().take(count) {
-            visit(key, handle(key));
+        }
+    }
+}
+
+/// Puts an entry into its place among the lowest.
+fn insert(lowest: &mut [(u64, u64)], mut entry: (u64, u64)) {
+    for place in lowest {
+        if entry.0 < place.0 {
+            core::mem::swap(place, &mut entry);
         }
     }
 }
 
 impl Pool {
-    pub(super) fn new(device: Option<u16>) -> Self {
+    const fn new(handle: u64, place: Place, state: State) -> Self {
         Self {
-            device,
+            handle,
+            place,
+            state,
             handed: 0,
             reserved: 0,
             charged: 0,
-            destroyed: false,
+            pending: 0,
+            asked: 0,
         }
     }
 
-    /// What it should be charged.
+    /// What it should be charged: a destroyed pool keeps what the driver held until the last of it comes back.
     fn wanted(&self) -> u64 {
+        if self.state == State::Destroyed && self.handed == 0 {
+            return 0;
+        }
         self.handed.max(self.reserved)
     }
 
     /// Hands out `bytes`; what that adds to the charge.
     pub(super) fn hand_out(&mut self, bytes: u64) -> u64 {
+        self.pending = self.pending.saturating_add(1);
         self.handed = self.handed.saturating_add(bytes);
         let growth = self.handed.saturating_sub(self.charged);
         self.charged = self.charged.saturating_add(growth);
         growth
     }
 
-    /// Undoes [`Self::hand_out`], whose growth was not admitted.
+    /// Undoes [`Self::hand_out`], whose growth was not kept. What else is to be given back.
     pub(super) fn take_back(&mut self, bytes: u64, growth: u64) -> u64 {
+        self.pending = self.pending.saturating_sub(1);
         self.handed = self.handed.saturating_sub(bytes);
         self.charged = self.charged.saturating_sub(growth);
-        0
+        self.lower()
     }
 
     /// Lowers the charge to what is wanted; what to give back.
@@ -222,10 +349,56 @@ impl Pool {
         self.charged -= refund;
         refund
     }
+}
 
-    pub(super) fn destroy(&mut self) -> u64 {
-        self.destroyed = true;
-        self.reserved = 0;
-        self.lower()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        Pool::new(1, Place::Device(0), State::Alive)
+    }
+
+    #[test]
+    fn a_pool_is_charged_the_larger_of_handed_out_and_reserved() {
+        let mut pool = pool();
+        assert_eq!(pool.hand_out(100), 100);
+        pool.reserved = 250;
+        assert_eq!((pool.lower(), pool.wanted()), (0, 250));
+        pool.charged = 250;
+        assert_eq!(pool.hand_out(100), 0, "out of what is reserved");
+        pool.handed = 0;
+        pool.reserved = 50;
+        assert_eq!(pool.lower(), 200);
+    }
+
+    #[test]
+    fn what_failed_is_taken_back_even_if_the_pool_shrank_meanwhile() {
+        let mut pool = pool();
+        (pool.reserved, pool.charged) = (200, 200);
+        assert_eq!(pool.hand_out(150), 0);
+        pool.reserved = 0;
+        assert_eq!(pool.lower(), 50);
+        assert_eq!(pool.take_back(150, 0), 150, "nobody else would give it back");
+        assert_eq!(pool.charged, 0);
+    }
+
+    #[test]
+    fn a_destroyed_pool_holds_on_until_its_last_allocation() {
+        let mut pool = pool();
+        (pool.handed, pool.reserved, pool.charged) = (100, 320, 320);
+        pool.state = State::Destroyed;
+        assert_eq!(pool.lower(), 0);
+        pool.handed = 0;
+        assert_eq!(pool.lower(), 320);
+    }
+
+    #[test]
+    fn the_lowest_are_kept_in_order() {
+        let mut found = [(u64::MAX, 0); 3];
+        for id in [5, 2, 9, 7, 1] {
+            insert(&mut found, (id, 0));
+        }
+        assert_eq!(found.map(|(id, _)| id), [1, 2, 5]);
     }
 }

@@ -1,0 +1,278 @@
+//! What each device's graph memory is charged: what the driver holds for it.
+
+use cuda_headers::driver::{CUgraphExec, CUgraphMem_attribute as Attribute, CUresult};
+use quota_abi::sync::{AtomicU64, Ordering};
+
+use super::super::{number_of, rounded};
+use super::needs::{DEVICES, Needs};
+use crate::device::{Device, Reservation};
+use crate::driver::{call, relaxed};
+use crate::process::{self, Process};
+use crate::table::Table;
+
+/// Executable graphs with memory nodes, and what devices hold for them.
+pub(crate) struct Graphs {
+    execs: Table<Exec>,
+    /// By one more than the device's number.
+    accounts: Table<Account>,
+    questions: AtomicU64,
+}
+
+#[derive(Copy, Clone)]
+struct Exec {
+    needs: Needs,
+    /// What [`Graphs::trims`] was when it last got its memory; 0: never.
+    backed: u64,
+}
+
+/// A device's graph memory in this process.
+#[derive(Copy, Clone, Default)]
+struct Account {
+    /// Bytes charged: what the driver held when it was last asked.
+    charged: u64,
+    /// Uploads and launches that are under way. What the driver takes for them they answer for themselves.
+    pending: u32,
+    /// Number of the question that told `charged`.
+    asked: u64,
+    /// How often the driver was found to have given memory back.
+    trims: u64,
+}
+
+/// An upload or launch that is under way, and what is reserved for it.
+pub(super) struct UnderWay<'a> {
+    graphs: &'a Graphs,
+    parts: [Option<Part<'a>>; DEVICES],
+}
+
+struct Part<'a> {
+    device: &'a Device,
+    reservation: Option<Reservation<'a>>,
+}
+
+/// What the driver has for the graphs of a device.
+struct Held {
+    reserved: u64,
+    used: u64,
+}
+
+impl Graphs {
+    pub(crate) const fn new() -> Self {
+        Self {
+            execs: Table::new(),
+            accounts: Table::new(),
+            questions: AtomicU64::new(1),
+        }
+    }
+
+    /// What an executable graph takes when it is launched. `None`: no memory.
+    pub(super) fn needs(&self, exec: CUgraphExec) -> Option<Needs> {
+        self.execs.get(key(exec)).map(|exec| exec.needs)
+    }
+
+    pub(super) fn add(&self, exec: CUgraphExec, needs: Needs) {
+        let _ = self.execs.insert(key(exec), Exec { needs, backed: 0 });
+    }
+
+    pub(super) fn remove(&self, exec: CUgraphExec) -> Option<Needs> {
+        self.execs.remove(key(exec)).map(|exec| exec.needs)
+    }
+
+    /// The graph has its memory, which stays until some is given back.
+    pub(super) fn backed(&self, process: &Process, exec: CUgraphExec) {
+        let trims = self.trims(process);
+        self.execs.with(key(exec), |exec| exec.backed = trims);
+    }
+
+    /// Whether it has had its memory, and nothing was given back since.
+    pub(super) fn is_backed(&self, process: &Process, exec: CUgraphExec) -> bool {
+        let backed = self.execs.get(key(exec)).map(|exec| exec.backed);
+        backed == Some(self.trims(process))
+    }
+
+    /// One more than how often memory of graphs was given back, on all devices.
+    fn trims(&self, process: &Process) -> u64 {
+        let of = |device: &Device| Some(self.accounts.get(name(device))?.trims);
+        process.devices.iter().filter_map(of).sum::<u64>() + 1
+    }
+
+    /// Reserves what devices may have to give for an upload or launch; nothing but a count where the graph `has` its
+    /// memory. `None` if it does not fit.
+    pub(super) fn begin<'a>(
+        &'a self,
+        process: &'a Process,
+        needs: &Needs,
+        has: bool,
+    ) -> Option<UnderWay<'a>> {
+        let mut begun = UnderWay {
+            graphs: self,
+            parts: [const { None }; DEVICES],
+        };
+        for ((device, bytes), part) in needs.on(process).zip(&mut begun.parts) {
+            let reservation = if has {
+                None
+            } else {
+                Some(self.reserve(process, device, bytes)?)
+            };
+            let _ = self.accounts.get_or_insert(name(device), Account::default());
+            self.change(device, |account| account.pending += 1);
+            *part = Some(Part {
+                device,
+                reservation,
+            });
+        }
+        Some(begun)
+    }
+
+    /// Reserves as much of `bytes` as what the driver holds unused cannot cover, after giving back what nobody needs.
+    fn reserve<'a>(&self, process: &Process, device: &'a Device, bytes: u64) -> Option<Reservation<'a>> {
+        let growth = || {
+            let unused = held(device).map_or(0, |held| held.reserved.saturating_sub(held.used));
+            bytes.saturating_sub(unused)
+        };
+        if let Some(reservation) = device.reserve(growth()) {
+            return Some(reservation);
+        }
+        process::reap();
+        process.memory.pools.trim(device);
+        self.trim(device);
+        let growth = growth();
+        let reservation = device.reserve(growth);
+        if reservation.is_none() {
+            device.denied(growth);
+        }
+        reservation
+    }
+
+    /// Gives back what no graph needs at the moment. `true` if that made room.
+    pub(in crate::memory) fn trim(&self, device: &Device) -> bool {
+        if self.charged(device) == 0 {
+            return false;
+        }
+        // SAFETY: a device's handle.
+        let _ = relaxed(|| unsafe { call!(cuDeviceGraphMemTrim(device.handle())) });
+        self.settle(device)
+    }
+
+    fn charged(&self, device: &Device) -> u64 {
+        self.accounts.get(name(device)).map_or(0, |account| account.charged)
+    }
+
+    /// Corrects the charge of a device on which graphs have had memory. `true` if something was given back.
+    pub(in crate::memory) fn settle(&self, device: &Device) -> bool {
+        if self.accounts.is_empty() || self.accounts.get(name(device)).is_none() {
+            return false;
+        }
+        self.correct(device, None, 0).0
+    }
+
+    /// Sets the charge to what the driver holds: first from what is reserved for it. `own` of those under way are the
+    /// caller's. Whether something was given back, and whether what was added was admitted.
+    fn correct(
+        &self,
+        device: &Device,
+        reservation: Option<Reservation<'_>>,
+        own: u32,
+    ) -> (bool, bool) {
+        let question = self.questions.fetch_add(1, Ordering::Relaxed);
+        let Some(held) = held(device) else {
+            return (false, true);
+        };
+        let (mut refund, mut growth) = (0, 0);
+        self.change(device, |account| {
+            // Of two that ask at once the later question has the newer answer; what others wait for, they charge.
+            if question < account.asked || (reservation.is_none() && account.pending > own) {
+                return;
+            }
+            account.asked = question;
+            refund = account.charged.saturating_sub(held.reserved);
+            growth = held.reserved.saturating_sub(account.charged);
+            account.charged = held.reserved;
+            account.trims += u64::from(refund > 0);
+        });
+        device.refund(refund);
+        (refund > 0, charge(device, growth, reservation))
+    }
+
+    fn change(&self, device: &Device, change: impl FnOnce(&mut Account)) {
+        self.accounts.with(name(device), change);
+    }
+}
+
+impl UnderWay<'_> {
+    /// The driver has been called: charges what it holds now. `false` if that is more than fits.
+    pub(super) fn end(mut self) -> bool {
+        let mut fits = true;
+        for part in self.parts.iter_mut().filter_map(Option::take) {
+            fits &= self.graphs.correct(part.device, part.reservation, 1).1;
+            self.graphs.leave(part.device);
+        }
+        fits
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        for part in self.parts.iter().flatten() {
+            self.graphs.leave(part.device);
+        }
+    }
+}
+
+impl Graphs {
+    /// One less is under way.
+    fn leave(&self, device: &Device) {
+        self.change(device, |account| {
+            account.pending = account.pending.saturating_sub(1);
+        });
+    }
+}
+
+/// Charges `bytes`, from what is reserved for it as far as that goes. `false` if the rest did not fit; it is charged all the
+/// same.
+fn charge(device: &Device, bytes: u64, reservation: Option<Reservation<'_>>) -> bool {
+    let reserved = reservation.as_ref().map_or(0, Reservation::bytes);
+    if bytes == 0 {
+        // Nothing is kept of what was reserved.
+        return true;
+    }
+    if let Some(reservation) = reservation {
+        reservation.keep();
+        device.refund(reserved.saturating_sub(bytes));
+    }
+    let rest = bytes.saturating_sub(reserved);
+    if rest == 0 {
+        return true;
+    }
+    if let Some(more) = device.reserve(rest) {
+        more.keep();
+        return true;
+    }
+    device.charge(rest);
+    false
+}
+
+/// Asks the driver.
+fn held(device: &Device) -> Option<Held> {
+    let ask = |attribute| {
+        let mut bytes = 0_u64;
+        let value = (&raw mut bytes).cast();
+        // SAFETY: a device's handle, and room for the attribute, which is 64 bits wide.
+        let answer =
+            unsafe { call!(cuDeviceGetGraphMemAttribute(device.handle(), attribute, value)) };
+        (answer == CUresult::CUDA_SUCCESS).then_some(bytes)
+    };
+    relaxed(|| {
+        Some(Held {
+            reserved: rounded(ask(Attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT)?),
+            used: ask(Attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT)?,
+        })
+    })
+}
+
+fn name(device: &Device) -> u64 {
+    u64::from(number_of(device)) + 1
+}
+
+fn key(exec: CUgraphExec) -> u64 {
+    u64::try_from(exec.0.addr()).unwrap_or(0)
+}

@@ -1,0 +1,111 @@
+//! Memory nodes of graphs. The driver takes memory for them from the device when an executable graph is first uploaded or
+//! launched, keeps it for further launches, may share it among graphs, and gives it back when it is trimmed.
+//!
+//! An upload or launch reserves the sum of the graph's nodes, as far as what the driver holds unused does not cover it; then
+//! the device's charge is set to what the driver holds. Graphs without memory nodes are not kept here, and while there are no
+//! others a launch costs one look more.
+
+mod account;
+mod life;
+mod needs;
+
+use cuda_headers::driver::{CUgraphExec, CUresult, CUstream};
+use quota_abi::sync::{AtomicBool, Ordering};
+
+pub(crate) use self::account::Graphs;
+pub(crate) use self::life::{destroy, instantiate, trim, update};
+use self::needs::Needs;
+use super::pool::{Default, is_capturing};
+use crate::driver::relaxed;
+use crate::guard::Aside;
+use crate::process::{self, Process};
+
+/// Whether any executable graph with memory nodes was made in this process.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Whether there may be executable graphs with memory nodes.
+#[inline]
+pub(crate) fn any() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
+/// `cuGraphLaunch`: `launch` sees to its GPU time, and calls the driver or leaves it to `call`.
+#[inline]
+pub(crate) fn launch(
+    exec: CUgraphExec,
+    stream: (CUstream, Default),
+    launch: impl FnOnce() -> Result<CUresult, Aside>,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    if !any() {
+        return launch();
+    }
+    let go = || match launch() {
+        Err(Aside::Refused) => Err(Aside::Refused),
+        Err(_) => Ok(call()),
+        answered => answered,
+    };
+    with_memory(exec, stream, go, false)
+}
+
+/// `cuGraphUpload`: takes the memory ahead of the launch.
+pub(crate) fn upload(
+    exec: CUgraphExec,
+    stream: (CUstream, Default),
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    if !any() {
+        return Err(Aside::NotLimited);
+    }
+    with_memory(exec, stream, || Ok(call()), true)
+}
+
+/// Reserves what the graph may need, calls the driver, and corrects the charge. What an upload took can be given back; a
+/// launch stays, and is charged even where it is more than fits.
+fn with_memory(
+    exec: CUgraphExec,
+    stream: (CUstream, Default),
+    go: impl FnOnce() -> Result<CUresult, Aside>,
+    undoable: bool,
+) -> Result<CUresult, Aside> {
+    let Ok(process) = process::limited() else {
+        return go();
+    };
+    let graphs = &process.memory.graphs;
+    let Some(needs) = graphs.needs(exec) else {
+        return go();
+    };
+    if relaxed(|| is_capturing(stream)) {
+        return go();
+    }
+    let has = graphs.is_backed(process, exec);
+    let Some(under_way) = graphs.begin(process, &needs, has) else {
+        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    };
+    let answer = go();
+    let fits = under_way.end();
+    if answer != Ok(CUresult::CUDA_SUCCESS) {
+        return answer;
+    }
+    if undoable && !fits {
+        undo(process, &needs);
+        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    graphs.backed(process, exec);
+    answer
+}
+
+/// Gives back what an upload has taken.
+fn undo(process: &Process, needs: &Needs) {
+    for (device, bytes) in needs.on(process) {
+        process.memory.graphs.trim(device);
+        device.denied(bytes);
+    }
+}
+
+/// Charges what the driver holds on the devices of a graph.
+fn settle_all(process: &Process, needs: &Needs) {
+    for (device, _) in needs.on(process) {
+        process.memory.graphs.settle(device);
+    }
+}
