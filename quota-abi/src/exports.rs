@@ -71,10 +71,13 @@ pub fn publish(region: &Region, slot: usize, device: usize, key: u64, bytes: u64
     None
 }
 
-/// The memory is freed for everybody: whoever held the row does so no more.
+/// The publisher has freed the memory and is about to be refunded: its charge passes to whoever still holds the memory.
 pub fn withdraw(region: &Region, slot: usize, row: Row) {
     if let Some(found) = region.exports.get(usize::from(row.index)) {
-        free(found, owner(slot, LIVE, row.generation), row.generation);
+        let from = owner(slot, LIVE, row.generation);
+        if found.owner.load(Ordering::SeqCst) == from {
+            hand_on(region, found, from, slot);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use cuda_headers::driver::{CUdevice, CUresult, CUuuid};
 use quota_abi::bucket::Bucket;
 use quota_abi::devices;
-use quota_abi::layout::DeviceRow;
+use quota_abi::layout::{DeviceRow, Region};
 use quota_abi::ledger::{Asker, Ledger, Verdict};
 use quota_abi::spelling::Ppm;
 use quota_abi::sync::{AtomicU32, Ordering};
@@ -42,12 +42,15 @@ pub(crate) struct Device {
     pub(crate) contexts: Lock<DeviceContexts>,
     /// Its driver handle.
     pub(crate) handle: CUdevice,
+    /// The group's region, and the device's index there.
+    pub(crate) region: &'static Region,
+    pub(crate) index: usize,
     ledger: Ledger<'static>,
     /// Its GPU time, shared by the group.
     bucket: &'static Bucket,
     row: &'static DeviceRow,
     /// This process's words in the ledger.
-    slot: usize,
+    pub(crate) slot: usize,
     /// Which of this process's threads goes first where others' requests stand in the way.
     turn: AtomicU32,
 }
@@ -115,12 +118,13 @@ impl Device {
         let shared = devices::index_of(region, &uuid).and_then(|index| {
             let ledger = devices::ledger(region, index)?;
             Some((
+                index,
                 ledger,
                 region.buckets.get(index)?,
                 region.devices.get(index)?,
             ))
         });
-        let Some((ledger, bucket, row)) = shared else {
+        let Some((index, ledger, bucket, row)) = shared else {
             report::stop(format_args!(
                 "the group has seen too many devices; set GPU_QUOTA_GROUP to a new name"
             ));
@@ -134,6 +138,8 @@ impl Device {
             context_charge: attached.context(),
             contexts: Lock::new(DeviceContexts::default()),
             handle,
+            region,
+            index,
             ledger,
             bucket,
             row,

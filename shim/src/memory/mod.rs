@@ -5,6 +5,7 @@ pub(crate) mod graph;
 pub(crate) mod ipc;
 pub(crate) mod linear;
 pub(crate) mod pool;
+mod shared;
 pub(crate) mod view;
 pub(crate) mod vmm;
 
