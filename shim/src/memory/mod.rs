@@ -101,21 +101,32 @@ pub(crate) fn reserve<'a>(
 
 #[cold]
 fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Option<Reservation<'a>> {
+    let mut admitted = None;
+    make_room(process, device, &mut || {
+        admitted = device.reserve(bytes);
+        admitted.is_some()
+    });
+    if admitted.is_some() {
+        return admitted;
+    }
+    device.denied(bytes);
+    None
+}
+
+/// Takes what the dead have left, and gives back what the driver holds without need: for pools, then for graphs. Until `enough`
+/// says so; it is asked after each that gave something.
+fn make_room(process: &Process, device: &Device, enough: &mut dyn FnMut() -> bool) {
     let memory = &process.memory;
     let sources: [&dyn Fn() -> bool; 3] = [
         &process::reap,
         &|| memory.pools.trim(device),
         &|| memory.graphs.trim(device),
     ];
-    for makes_room in sources {
-        if makes_room()
-            && let Some(reservation) = device.reserve(bytes)
-        {
-            return Some(reservation);
+    for gives_room in sources {
+        if gives_room() && enough() {
+            return;
         }
     }
-    device.denied(bytes);
-    None
 }
 
 /// Gives back the linear, managed and array memory of a context that is gone.

@@ -14,7 +14,7 @@ pub(crate) use self::account::Pools;
 use self::account::Place;
 pub(in crate::memory) use self::ask::is_capturing;
 pub(crate) use self::life::{create, destroy, import, name, trim};
-use super::{Owner, Record, remember, reserve, rounded};
+use super::{Owner, Record, make_room, remember, reserve, rounded};
 use crate::context;
 use crate::device::Device;
 use crate::driver::relaxed;
@@ -47,6 +47,10 @@ pub(crate) fn allocate(
     let (id, device) = relaxed(|| source(process, pool, stream, current))?;
     let bytes = rounded(u64::try_from(bytes).unwrap_or(u64::MAX));
     let pools = &process.memory.pools;
+    if is_over(process, device) {
+        device.denied(bytes);
+        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    }
     let growth = pools.change(id, |pool| pool.hand_out(bytes));
     let take_back = || device.refund(pools.change(id, |pool| pool.take_back(bytes, growth)));
     let Some(reservation) = reserve(process, device, growth) else {
@@ -71,6 +75,16 @@ pub(crate) fn allocate(
     let record = Record::new(bytes, device, Owner::Pool(id));
     remember(process, &process.memory.addresses, address, record);
     Ok(answer)
+}
+
+/// Whether the group is over its limit, even after slack has been given back. Then nothing is handed out of what a pool holds
+/// either: the driver may take more for it than anybody asked for, when what has been freed is still waited for by a stream.
+fn is_over(process: &Process, device: &Device) -> bool {
+    let over = || device.memory.is_some_and(|limit| device.usage() > limit);
+    if over() {
+        make_room(process, device, &mut || !over());
+    }
+    over()
 }
 
 /// The pool that a request is served from, and the device that it is charged to.
