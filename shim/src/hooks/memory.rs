@@ -2,9 +2,7 @@
 
 use core::ffi::c_uint;
 
-use cuda_headers::driver::{
-    CUdeviceptr, CUdeviceptr_v1, CUmemoryPool, CUresult, CUstream,
-};
+use cuda_headers::driver::{CUdeviceptr, CUdeviceptr_v1, CUmemoryPool, CUresult, CUstream};
 use cuda_headers::fns;
 
 use crate::hook::hooks;

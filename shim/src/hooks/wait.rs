@@ -10,25 +10,26 @@ use cuda_headers::fns;
 
 use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time;
+use crate::memory::pool;
+use crate::time::{self, Stream};
 
-hooks! { DRIVER as fns, if time::limited();
+hooks! { DRIVER as fns, if time::limited() || pool::has_slack();
     /// What is open ends before the wait, and is settled after it.
-    fn cuCtxSynchronize() -> CUresult = |call| time::waiting(None, &call);
+    fn cuCtxSynchronize() -> CUresult = |call| waits(None, &call);
 
     /// As `cuCtxSynchronize`.
-    fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult = |call| time::waiting(None, &call);
+    fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult = |call| waits(None, &call);
 
     /// As `cuCtxSynchronize`.
-    fn cuEventSynchronize(hEvent: CUevent) -> CUresult = |call| time::waiting(None, &call);
+    fn cuEventSynchronize(hEvent: CUevent) -> CUresult = |call| waits(None, &call);
 
     /// As `cuCtxSynchronize`, for one stream.
     fn cuStreamSynchronize(hStream: CUstream) -> CUresult =
-        |call| time::waiting(Some(time::stream(hStream, false)), &call);
+        |call| waits(Some(time::stream(hStream, false)), &call);
 
     /// As `cuStreamSynchronize`.
     fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult =
-        |call| time::waiting(Some(time::stream(hStream, true)), &call);
+        |call| waits(Some(time::stream(hStream, true)), &call);
 
     /// The time that the stream waits is not work: what is open there ends before.
     fn cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
@@ -173,6 +174,11 @@ hooks! { DRIVER as fns, if time::limited();
         userData: *mut c_void,
         flags: c_uint,
     ) -> CUresult = |call| ends(hStream, true, &call);
+}
+
+/// The host waits for a stream, or for more: what pools hold in excess goes back meanwhile.
+fn waits(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    pool::waited(|| time::waiting(on, call), call)
 }
 
 /// What is open on the stream ends here.

@@ -2,7 +2,7 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, freed, ipc, remember, reserve, rounded};
+use super::{Owner, Record, freed, ipc, pool, remember, reserve, rounded};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
@@ -100,6 +100,7 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         freed(process, address, record);
+        pool::may_have_waited(process);
     } else {
         remember(process, addresses, address, record);
     }

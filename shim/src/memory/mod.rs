@@ -117,11 +117,9 @@ fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Optio
 /// says so; it is asked after each that gave something.
 fn make_room(process: &Process, device: &Device, enough: &mut dyn FnMut() -> bool) {
     let memory = &process.memory;
-    let sources: [&dyn Fn() -> bool; 3] = [
-        &process::reap,
-        &|| memory.pools.trim(device),
-        &|| memory.graphs.trim(device),
-    ];
+    let sources: [&dyn Fn() -> bool; 3] = [&process::reap, &|| memory.pools.trim(device), &|| {
+        memory.graphs.trim(device)
+    }];
     for gives_room in sources {
         if gives_room() && enough() {
             return;

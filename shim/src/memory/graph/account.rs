@@ -113,7 +113,9 @@ impl Graphs {
             } else {
                 Some(self.reserve(process, device, bytes)?)
             };
-            let _ = self.accounts.get_or_insert(name(device), Account::default());
+            let _ = self
+                .accounts
+                .get_or_insert(name(device), Account::default());
             self.change(device, |account| account.pending += 1);
             *part = Some(Part {
                 device,
@@ -124,7 +126,12 @@ impl Graphs {
     }
 
     /// Reserves as much of `bytes` as what the driver holds unused cannot cover, after giving back what nobody needs.
-    fn reserve<'a>(&self, process: &Process, device: &'a Device, bytes: u64) -> Option<Reservation<'a>> {
+    fn reserve<'a>(
+        &self,
+        process: &Process,
+        device: &'a Device,
+        bytes: u64,
+    ) -> Option<Reservation<'a>> {
         let growth = || {
             let unused = held(device).map_or(0, |held| held.reserved.saturating_sub(held.used));
             bytes.saturating_sub(unused)
@@ -154,7 +161,9 @@ impl Graphs {
     }
 
     fn charged(&self, device: &Device) -> u64 {
-        self.accounts.get(name(device)).map_or(0, |account| account.charged)
+        self.accounts
+            .get(name(device))
+            .map_or(0, |account| account.charged)
     }
 
     /// Corrects the charge of a device on which graphs have had memory. `true` if something was given back.
@@ -257,8 +266,13 @@ fn held(device: &Device) -> Option<Held> {
         let mut bytes = 0_u64;
         let value = (&raw mut bytes).cast();
         // SAFETY: a device's handle, and room for the attribute, which is 64 bits wide.
-        let answer =
-            unsafe { call!(cuDeviceGetGraphMemAttribute(device.handle(), attribute, value)) };
+        let answer = unsafe {
+            call!(cuDeviceGetGraphMemAttribute(
+                device.handle(),
+                attribute,
+                value
+            ))
+        };
         (answer == CUresult::CUDA_SUCCESS).then_some(bytes)
     };
     relaxed(|| {

@@ -22,7 +22,9 @@ pub(crate) fn instantiate(
     let process = process::limited()?;
     let graphs = &process.memory.graphs;
     // Known before only where it is needed before: the driver has then seen that it is a graph.
-    let early = uploads.then(|| needs::of(process, graph)).filter(|needs| !needs.are_none());
+    let early = uploads
+        .then(|| needs::of(process, graph))
+        .filter(|needs| !needs.are_none());
     let under_way = match &early {
         None => None,
         Some(needs) => match graphs.begin(process, needs, false) {

@@ -65,7 +65,13 @@ pub(super) fn of(process: &Process, graph: CUgraph) -> Needs {
 fn add_up(process: &Process, graph: CUgraph, depth: u32, needs: &mut Needs) {
     let mut count = 0_usize;
     // SAFETY: no room for nodes and a live count: asks how many there are.
-    let answer = unsafe { call!(cuGraphGetNodes(graph, core::ptr::null_mut(), &raw mut count)) };
+    let answer = unsafe {
+        call!(cuGraphGetNodes(
+            graph,
+            core::ptr::null_mut(),
+            &raw mut count
+        ))
+    };
     if answer != CUresult::CUDA_SUCCESS || count == 0 || depth == 0 {
         return;
     }
@@ -123,6 +129,9 @@ fn add_allocation(process: &Process, node: CUgraphNode, needs: &mut Needs) {
     // SAFETY: a plain number whatever the union holds.
     let number = unsafe { location.__bindgen_anon_1.id };
     if let Some(device) = process.devices.get(number) {
-        needs.add(device, rounded(u64::try_from(params.bytesize).unwrap_or(u64::MAX)));
+        needs.add(
+            device,
+            rounded(u64::try_from(params.bytesize).unwrap_or(u64::MAX)),
+        );
     }
 }

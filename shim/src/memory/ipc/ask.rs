@@ -29,8 +29,13 @@ pub(super) fn key(handle: [u8; 64]) -> u64 {
 pub(super) fn size(address: CUdeviceptr) -> Option<u64> {
     let (mut base, mut bytes) = (0, 0_usize);
     // SAFETY: live out-pointers.
-    let answer =
-        unsafe { call!(cuMemGetAddressRange_v2(&raw mut base, &raw mut bytes, address)) };
+    let answer = unsafe {
+        call!(cuMemGetAddressRange_v2(
+            &raw mut base,
+            &raw mut bytes,
+            address
+        ))
+    };
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     (answer == CUresult::CUDA_SUCCESS).then(|| rounded(bytes))
 }
@@ -40,8 +45,13 @@ pub(super) fn device(process: &Process, address: CUdeviceptr) -> Option<&Device>
     let mut number: c_int = -1;
     let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
     // SAFETY: room for the attribute, which is an int.
-    let answer =
-        unsafe { call!(cuPointerGetAttribute((&raw mut number).cast(), attribute, address)) };
+    let answer = unsafe {
+        call!(cuPointerGetAttribute(
+            (&raw mut number).cast(),
+            attribute,
+            address
+        ))
+    };
     if answer != CUresult::CUDA_SUCCESS {
         return None;
     }

@@ -13,9 +13,9 @@ use cuda_headers::driver::{
     CUdeviceptr, CUipcMemHandle, CUmemPoolPtrExportData, CUmemoryPool, CUresult,
 };
 
+use self::export::Exported;
 pub(super) use self::export::freed;
 pub(crate) use self::export::{get_handle, get_pointer};
-use self::export::Exported;
 use self::share::Share;
 use crate::context;
 use crate::driver::{call, relaxed};
@@ -88,7 +88,13 @@ pub(crate) fn import_pointer(
     // SAFETY: NULL, or what the driver reads next.
     let data = unsafe { data.as_ref() }.ok_or(Aside::DriverDecides)?;
     let process = process::limited()?;
-    import(process, address, (ask::key(data.reserved), 0), Way::Pool, call)
+    import(
+        process,
+        address,
+        (ask::key(data.reserved), 0),
+        Way::Pool,
+        call,
+    )
 }
 
 fn import(
@@ -152,7 +158,10 @@ pub(crate) fn close(
         imports.with(address, |import| {
             import.opened = import.opened.saturating_sub(1);
         });
-        if imports.remove_if(address, |import| import.opened == 0).is_some() {
+        if imports
+            .remove_if(address, |import| import.opened == 0)
+            .is_some()
+        {
             share::leave(process, known.key);
         }
     }

@@ -2,7 +2,7 @@
 //! are still told of the old one's memory.
 
 use cuda_headers::driver::CUmemoryPool;
-use quota_abi::sync::{AtomicU64, Ordering};
+use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::number_of;
 use super::ask;
@@ -13,6 +13,15 @@ use crate::table::Table;
 
 /// Pools that are visited at a time, since the driver is not called under a table's lock.
 const AT_A_TIME: usize = 32;
+
+/// Whether some pool holds more than it has handed out. The driver gives that back when the program waits for its work.
+static SLACK: AtomicBool = AtomicBool::new(false);
+
+/// Whether there may be something to learn of the driver when the program has waited.
+#[inline]
+pub(crate) fn has_slack() -> bool {
+    SLACK.load(Ordering::Relaxed)
+}
 
 /// The pools that this process has met.
 pub(crate) struct Pools {
@@ -83,7 +92,11 @@ impl Pools {
     pub(in crate::memory) fn freed(&self, device: &Device, id: u64, bytes: u64) {
         device.refund(self.change(id, |pool| {
             pool.handed = pool.handed.saturating_sub(bytes);
-            pool.lower()
+            let refund = pool.lower();
+            if pool.charged > pool.handed {
+                SLACK.store(true, Ordering::Relaxed);
+            }
+            refund
         }));
         self.forget(id);
     }
@@ -105,6 +118,19 @@ impl Pools {
         });
     }
 
+    /// The program has waited for its work, whereupon the driver gives unused memory back.
+    pub(super) fn waited(&self, process: &Process) {
+        SLACK.store(false, Ordering::Relaxed);
+        for device in process.devices.iter() {
+            self.refresh(device);
+        }
+        self.known.for_each(|_, pool| {
+            if pool.charged > pool.handed && pool.state != State::Destroyed {
+                SLACK.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+
     /// A context is gone, and a device's own pool with it if it was the last there: everything that was handed out of a pool
     /// for which the driver holds nothing has ended. `forget` is called with the id of each.
     pub(in crate::memory) fn context_gone(&self, process: &Process, mut forget: impl FnMut(u64)) {
@@ -115,6 +141,7 @@ impl Pools {
                 if self.known.get(id).is_some_and(emptied) {
                     forget(id);
                 }
+                self.settle(device, id);
             });
         }
     }
@@ -216,7 +243,12 @@ impl Pools {
     }
 
     /// The id of a pool, which is met now if it is not known.
-    pub(super) fn find(&self, process: &Process, pool: CUmemoryPool, current: &Device) -> Option<u64> {
+    pub(super) fn find(
+        &self,
+        process: &Process,
+        pool: CUmemoryPool,
+        current: &Device,
+    ) -> Option<u64> {
         let handle = ask::key(pool);
         if let Some(id) = self.handles.get(handle) {
             return Some(id);
@@ -230,7 +262,9 @@ impl Pools {
             None => (ask::place(process, pool, current), State::Alive),
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.known.insert(id, Pool::new(handle, place, state)).ok()?;
+        self.known
+            .insert(id, Pool::new(handle, place, state))
+            .ok()?;
         let kept = self.handles.get_or_insert(handle, id).ok();
         if kept != Some(id) {
             // Another thread has met it first.
@@ -265,8 +299,9 @@ impl Pools {
 
     /// Forgets a destroyed pool that has nothing left.
     fn forget(&self, id: u64) {
-        self.known
-            .remove_if(id, |pool| pool.state == State::Destroyed && pool.handed == 0);
+        self.known.remove_if(id, |pool| {
+            pool.state == State::Destroyed && pool.handed == 0
+        });
     }
 
     /// Calls `visit` for each living pool of a device, our own driver calls in it being relaxed; not under the table's lock.
@@ -379,7 +414,11 @@ mod tests {
         assert_eq!(pool.hand_out(150), 0);
         pool.reserved = 0;
         assert_eq!(pool.lower(), 50);
-        assert_eq!(pool.take_back(150, 0), 150, "nobody else would give it back");
+        assert_eq!(
+            pool.take_back(150, 0),
+            150,
+            "nobody else would give it back"
+        );
         assert_eq!(pool.charged, 0);
     }
 

@@ -13,6 +13,7 @@ use super::{Default, PER_THREAD_STREAM};
 use crate::context;
 use crate::device::Device;
 use crate::driver::call;
+use crate::guard::Aside;
 use crate::process::Process;
 
 /// Whether a stream is being captured. One that may not be asked now is not: the driver will refuse the call itself.
@@ -29,21 +30,20 @@ pub(in crate::memory) fn is_capturing((stream, default): (CUstream, Default)) ->
         && status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
 }
 
-/// The device that a stream belongs to, which need not be the current context's.
+/// The device that a stream belongs to: not the current context's, of which there may be none, unless it is a default stream.
 pub(super) fn device_of(
     process: &'static Process,
     stream: CUstream,
-    current: &'static Device,
-) -> &'static Device {
-    if stream.0.addr() <= PER_THREAD_STREAM {
-        return current;
-    }
+) -> Result<&'static Device, Aside> {
     let mut handle = CUcontext(core::ptr::null_mut());
-    // SAFETY: a live out-pointer and the caller's own stream.
-    match unsafe { call!(cuStreamGetCtx(stream, &raw mut handle)) } {
-        CUresult::CUDA_SUCCESS => context::device_of(process, handle).unwrap_or(current),
-        _ => current,
+    if stream.0.addr() > PER_THREAD_STREAM
+        // SAFETY: a live out-pointer and the caller's own stream.
+        && unsafe { call!(cuStreamGetCtx(stream, &raw mut handle)) } == CUresult::CUDA_SUCCESS
+        && let Some(device) = context::device_of(process, handle)
+    {
+        return Ok(device);
     }
+    Ok(context::current(process)?.device)
 }
 
 /// # Safety
@@ -85,8 +85,13 @@ pub(super) fn place(process: &Process, pool: CUmemoryPool, current: &Device) -> 
     let ask = |attribute| {
         let mut value: c_int = 0;
         // SAFETY: a pool's handle and room for the attribute, which is an int.
-        let answer =
-            unsafe { call!(cuMemPoolGetAttribute(pool, attribute, (&raw mut value).cast())) };
+        let answer = unsafe {
+            call!(cuMemPoolGetAttribute(
+                pool,
+                attribute,
+                (&raw mut value).cast()
+            ))
+        };
         (answer == CUresult::CUDA_SUCCESS).then_some(value)
     };
     let kind = ask(CUmemPool_attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE);
@@ -117,7 +122,13 @@ pub(super) fn reserved(pool: CUmemoryPool) -> Option<u64> {
     let mut bytes = 0_u64;
     let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
     // SAFETY: a pool's handle and room for the attribute, which is 64 bits wide.
-    let answer = unsafe { call!(cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast())) };
+    let answer = unsafe {
+        call!(cuMemPoolGetAttribute(
+            pool,
+            attribute,
+            (&raw mut bytes).cast()
+        ))
+    };
     (answer == CUresult::CUDA_SUCCESS).then_some(bytes)
 }
 

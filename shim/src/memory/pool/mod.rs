@@ -10,12 +10,12 @@ mod life;
 
 use cuda_headers::driver::{CUdeviceptr, CUmemoryPool, CUresult, CUstream};
 
-pub(crate) use self::account::Pools;
 use self::account::Place;
+pub(crate) use self::account::{Pools, has_slack};
 pub(in crate::memory) use self::ask::is_capturing;
-pub(crate) use self::life::{create, destroy, import, name, trim};
+pub(in crate::memory) use self::life::may_have_waited;
+pub(crate) use self::life::{create, destroy, import, name, trim, waited};
 use super::{Owner, Record, make_room, remember, reserve, rounded};
-use crate::context;
 use crate::device::Device;
 use crate::driver::relaxed;
 use crate::guard::Aside;
@@ -43,8 +43,7 @@ pub(crate) fn allocate(
         return Err(Aside::DriverDecides);
     }
     let process = process::limited()?;
-    let current = context::current(process)?.device;
-    let (id, device) = relaxed(|| source(process, pool, stream, current))?;
+    let (id, device) = relaxed(|| source(process, pool, stream))?;
     let bytes = rounded(u64::try_from(bytes).unwrap_or(u64::MAX));
     let pools = &process.memory.pools;
     if is_over(process, device) {
@@ -92,13 +91,12 @@ fn source(
     process: &'static Process,
     pool: Option<CUmemoryPool>,
     stream: (CUstream, Default),
-    current: &'static Device,
 ) -> Result<(u64, &'static Device), Aside> {
     if ask::is_capturing(stream) {
         // A node of a graph, which takes memory when the graph is launched.
         return Err(Aside::Capturing);
     }
-    let device = ask::device_of(process, stream.0, current);
+    let device = ask::device_of(process, stream.0)?;
     let pool = pool.or_else(|| ask::current_pool(device));
     let pools = &process.memory.pools;
     let id = pools
