@@ -38,8 +38,6 @@ pub(crate) struct Exec {
 
 pub(super) struct State {
     pub(super) steps: Vec<Step>,
-    /// The allocations have their memory from an upload that no launch has used yet.
-    uploaded: bool,
     /// The end of the last launch: launches of one executable graph come one after the other.
     last: Option<Arc<Mark>>,
 }
@@ -63,9 +61,7 @@ impl Exec {
             return Ok(());
         }
         let mut state = self.state();
-        if !std::mem::take(&mut state.uploaded) {
-            commit(&state.steps, self.flags & AUTO_FREE != 0)?;
-        }
+        commit(&state.steps, self.flags & AUTO_FREE != 0)?;
         if let Some(last) = &state.last {
             engine::wait_for_mark(stream.key, last)?;
         }
@@ -76,39 +72,28 @@ impl Exec {
     }
 }
 
-/// Gives memory to the allocation nodes. What an earlier launch allocated and nobody has freed is
-/// freed first where that was asked for, and an error where it was not.
-fn commit(steps: &[Step], auto_free: bool) -> Result<(), CUresult> {
+fn allocations(steps: &[Step]) -> Vec<u64> {
     let allocations = steps.iter().filter_map(|step| match &step.op {
         Op::Allocate(reserved) => Some(reserved.address),
         _ => None,
     });
-    let freed_here = |address| {
-        steps
-            .iter()
-            .any(|step| matches!(step.op, Op::Free(freed) if freed == address))
-    };
-    let mut committed = Vec::new();
-    for address in allocations {
-        // Of a graph that frees its own memory an earlier launch may still be running.
-        let kept = !freed_here(address) && memory::graph_in_use(address);
-        if kept && !auto_free {
-            release(&committed);
-            return Err(INVALID);
-        }
-        if let Err(error) = memory::graph_commit(address) {
-            release(&committed);
-            return Err(error);
-        }
-        committed.push(address);
-    }
-    Ok(())
+    allocations.collect()
 }
 
-fn release(addresses: &[u64]) {
-    for address in addresses {
-        let _ = memory::graph_release(*address);
+/// Gives memory to the allocation nodes for a launch. What an earlier launch allocated and nobody has
+/// freed is freed first where that was asked for, and an error where it was not.
+fn commit(steps: &[Step], auto_free: bool) -> Result<(), CUresult> {
+    let freed_here = |address| {
+        let frees = |step: &Step| matches!(step.op, Op::Free(freed) if freed == address);
+        steps.iter().any(frees)
+    };
+    let allocations = allocations(steps);
+    // Of a graph that frees its own memory an earlier launch may still be running.
+    let kept = |address: &u64| !freed_here(*address) && memory::graph_in_use(*address);
+    if !auto_free && allocations.iter().any(kept) {
+        return Err(INVALID);
     }
+    memory::graph_commit(&allocations, Some(&freed_here))
 }
 
 /// Why a graph cannot be instantiated, and which node is to blame.
@@ -134,11 +119,7 @@ fn instantiate(graph: CUgraph, flags: u64) -> Result<CUgraphExec, Refusal> {
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         flags,
         source: graph.duplicate(true),
-        state: Mutex::new(State {
-            steps,
-            uploaded: false,
-            last: None,
-        }),
+        state: Mutex::new(State { steps, last: None }),
     };
     let mut instance = graph
         .instance
@@ -208,18 +189,15 @@ unsafe fn instantiate_with_params(
     unsafe { out(exec, made) }
 }
 
-/// Gives the graph's memory nodes their memory ahead of the launch.
+/// Gives the graph's memory nodes their memory ahead of the launch. A trim may take it again: it does
+/// so from all that is not executing or about to.
 fn upload(exec: CUgraphExec, stream: CUstream, per_thread: bool) -> Result<(), CUresult> {
     let exec = resolve_exec(exec)?;
     let stream = resolve_here(stream, per_thread)?;
     capture::refuse_capturing(&stream)?;
     capture::check_legacy(&stream)?;
-    let mut state = exec.state();
-    if !state.uploaded {
-        commit(&state.steps, exec.flags & AUTO_FREE != 0)?;
-        state.uploaded = true;
-    }
-    Ok(())
+    let state = exec.state();
+    memory::graph_commit(&allocations(&state.steps), None)
 }
 
 entry! {

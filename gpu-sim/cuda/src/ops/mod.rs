@@ -48,10 +48,7 @@ pub(crate) struct Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        // Memory that the application has not freed outlives its graph.
-        if !memory::graph_in_use(self.address) {
-            memory::graph_forget(self.address);
-        }
+        memory::graph_forget(self.address);
     }
 }
 

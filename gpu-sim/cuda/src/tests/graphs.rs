@@ -312,3 +312,64 @@ fn memory_that_a_graph_leaves_must_be_freed_before_the_next_launch() {
     ok!(cuDeviceGraphMemTrim(0));
     assert_eq!(gpu.usage(0).0, before);
 }
+
+/// A graph that allocates so much and frees it again.
+fn frees_itself(bytes: usize) -> CUgraph {
+    let graph = create();
+    let (none, mut node) = (std::ptr::null(), CUgraphNode::NULL);
+    // SAFETY: integers and addresses, for which zero is valid.
+    let mut params: CUDA_MEM_ALLOC_NODE_PARAMS = unsafe { std::mem::zeroed() };
+    params.poolProps.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    params.poolProps.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    params.bytesize = bytes;
+    let target = &raw mut node;
+    ok!(cuGraphAddMemAllocNode(
+        target,
+        graph,
+        none,
+        0,
+        &raw mut params
+    ));
+    let mut freed = CUgraphNode::NULL;
+    let target = &raw mut freed;
+    ok!(cuGraphAddMemFreeNode(
+        target,
+        graph,
+        &raw const node,
+        1,
+        params.dptr
+    ));
+    graph
+}
+
+#[test]
+fn graphs_share_what_the_device_keeps_for_them() {
+    let gpu = Gpu::new();
+    let stream = stream(NON_BLOCKING);
+    let before = gpu.usage(0).0;
+    let graphs = [5 * MIB, 3 * MIB].map(frees_itself);
+    let execs = graphs.map(instantiate);
+    assert_eq!(gpu.usage(0).0, before, "a node is an address");
+    ok!(cuGraphUpload(execs[1], stream));
+    assert_eq!(gpu.usage(0).0, before + 2 * BLOCK);
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(
+        gpu.usage(0).0,
+        before,
+        "what is uploaded is not about to run"
+    );
+    for exec in [execs[0], execs[1], execs[0]] {
+        ok!(cuGraphLaunch(exec, stream));
+        ok!(cuStreamSynchronize(stream));
+        assert_eq!(gpu.usage(0).0, before + 3 * BLOCK);
+    }
+    for exec in execs {
+        ok!(cuGraphExecDestroy(exec));
+    }
+    for graph in graphs {
+        ok!(cuGraphDestroy(graph));
+    }
+    assert_eq!(gpu.usage(0).0, before + 3 * BLOCK, "kept for other graphs");
+    ok!(cuDeviceGraphMemTrim(0));
+    assert_eq!(gpu.usage(0).0, before);
+}
