@@ -31,8 +31,11 @@ fn attribute(pool: &Pool, attr: Attribute) -> Result<Value, CUresult> {
         Attribute::CU_MEMPOOL_ATTR_ALLOCATION_TYPE => Value::Int(1),
         Attribute::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES => Value::Int(c_int::from(pool.exportable)),
         Attribute::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED => Value::Int(0),
-        Attribute::CU_MEMPOOL_ATTR_LOCATION_ID => Value::Int(pool.device),
-        Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => Value::Int(1),
+        // SAFETY: an integer, whichever member of the union was written.
+        Attribute::CU_MEMPOOL_ATTR_LOCATION_ID => {
+            Value::Int(unsafe { pool.location.__bindgen_anon_1.id })
+        }
+        Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => Value::Int(pool.location.type_.0.cast_signed()),
         Attribute::CU_MEMPOOL_ATTR_MAX_POOL_SIZE => Value::Long(state.segments.max as u64),
         _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
     })
@@ -73,7 +76,7 @@ fn set_access(pool: &Pool, description: &CUmemAccessDesc) -> Result<(), CUresult
     if !(none || both) || (none && device == pool.device) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    if !device::accessible(device, pool.device) {
+    if pool.core.is_some() && !device::accessible(device, pool.device) {
         return Err(CUresult::CUDA_ERROR_INVALID_DEVICE);
     }
     pool.lock().access.insert(device, flags.0);

@@ -48,7 +48,7 @@ unsafe fn allocate(
     pool::get(from)?;
     let address = match order::captured_alloc(stream, per_thread, size) {
         Some(captured) => captured?,
-        None => pool::allocate(from, size, key(stream, per_thread)?)?,
+        None => pool::allocate(from, size, key(stream, per_thread)?, context)?,
     };
     // SAFETY: not NULL, so valid, says the application.
     unsafe { out(dptr, address) }
@@ -107,13 +107,18 @@ fn create(props: &CUmemPoolProps) -> Result<CUmemoryPool, CUresult> {
     if props.allocType != CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    let device = device_of(&props.location)?;
     let exportable = props.handleTypes == POSIX;
     if !exportable && props.handleTypes != CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE {
         return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
     }
-    let core = device::core_index(device)?;
-    let mut pool = Pool::new(device, core, false, props.maxSize);
+    let mut pool = match device_of(&props.location) {
+        Ok(device) => Pool::new(device, device::core_index(device)?, false, props.maxSize),
+        // Memory of the host; to other processes only in kinds of handles that are not simulated.
+        Err(CUresult::CUDA_ERROR_NOT_SUPPORTED) if !exportable => {
+            Pool::on_host(props.location, props.maxSize)
+        }
+        Err(error) => return Err(error),
+    };
     pool.exportable = exportable;
     Ok(pool::handle(pool::POOLS.insert(pool)))
 }
@@ -153,7 +158,7 @@ entry! {
         free(dptr, hStream, PER_THREAD)
     }
 
-    /// On a device.
+    /// On a device, or in the host's memory.
     fn cuMemPoolCreate(pool_out: *mut CUmemoryPool, poolProps: *const CUmemPoolProps),
     null { answer(out(pool_out, pool::handle(NULL_POOL))) } {
         if pool_out.is_null() {

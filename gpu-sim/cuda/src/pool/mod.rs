@@ -11,8 +11,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_headers::driver::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CUstream};
+use cuda_headers::driver::{
+    CUdevice, CUdeviceptr, CUmemLocation, CUmemLocationType, CUmemoryPool, CUresult, CUstream,
+};
 
+use crate::ctx::Context;
 use crate::handles::{Kind, Table};
 use crate::memory::{self, Allocation, Family, GRAIN, Owner};
 use crate::{ctx, device, order};
@@ -22,10 +25,23 @@ pub(crate) use share::detach_import;
 /// A stream as far as reuse goes: (context, handle, thread for the per-thread default stream).
 pub(crate) type StreamKey = (u64, usize, u64);
 
+/// Stands for the host among device numbers.
+const HOST: CUdevice = -1;
+
+fn host_location() -> CUmemLocation {
+    // SAFETY: integers, for which zero is valid.
+    let mut location: CUmemLocation = unsafe { std::mem::zeroed() };
+    location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST;
+    location
+}
+
 /// A pool.
 pub(crate) struct Pool {
+    /// Its device; -1 for memory of the host.
     pub(crate) device: CUdevice,
-    pub(crate) core: usize,
+    /// The device's index in the simulation.
+    pub(crate) core: Option<usize>,
+    pub(crate) location: CUmemLocation,
     /// The device's own pool, which cannot be destroyed.
     pub(crate) built_in: bool,
     /// Other processes may import it.
@@ -66,9 +82,28 @@ static OF_DEVICE: Mutex<Option<HashMap<CUdevice, (usize, usize)>>> = Mutex::new(
 
 impl Pool {
     fn new(device: CUdevice, core: usize, built_in: bool, max: usize) -> Self {
+        let mut location = host_location();
+        location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        location.__bindgen_anon_1.id = device;
+        Self::at(location, device, Some(core), built_in, max)
+    }
+
+    /// In the host's memory, of which the simulation keeps no account.
+    fn on_host(location: CUmemLocation, max: usize) -> Self {
+        Self::at(location, HOST, None, false, max)
+    }
+
+    fn at(
+        location: CUmemLocation,
+        device: CUdevice,
+        core: Option<usize>,
+        built_in: bool,
+        max: usize,
+    ) -> Self {
         Self {
             device,
             core,
+            location,
             built_in,
             exportable: false,
             imported: None,
@@ -182,6 +217,7 @@ pub(crate) fn allocate(
     pool: CUmemoryPool,
     size: usize,
     stream: StreamKey,
+    context: &Context,
 ) -> Result<CUdeviceptr, CUresult> {
     if size == 0 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -191,16 +227,21 @@ pub(crate) fn allocate(
     if found.imported.is_some() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    // Memory of the host is told of as of the device that it was asked for on.
+    let home = match found.core {
+        Some(core) => Owner {
+            context: 0,
+            device: found.device,
+            core,
+        },
+        None => Owner::of(context),
+    };
     let mut state = found.lock();
     let start = state.take(len, stream)?;
     state.live.insert(start, len);
     state.used += len as u64;
     state.used_high = state.used_high.max(state.used);
-    let owner = Owner {
-        context: 0,
-        device: found.device,
-        core: found.core,
-    };
+    let owner = Owner { context: 0, ..home };
     let family = Family::Pool(pool.0.addr());
     memory::lock()?
         .table
@@ -314,7 +355,7 @@ pub(crate) fn on_context_destroy() {
     for (handle, pool) in POOLS.all() {
         let used = contexts
             .iter()
-            .any(|context| context.core_device == pool.core);
+            .any(|context| Some(context.core_device) == pool.core);
         if used || !pool.built_in {
             continue;
         }

@@ -10,7 +10,8 @@ use crate::memory::{self, BLOCK, Ranges, charge_reserve, refund_reserve};
 const STEP: usize = 32 << 20;
 
 pub(crate) struct Segments {
-    core: usize,
+    /// `None`: the host's memory, which nobody counts.
+    core: Option<usize>,
     /// Most bytes to reserve; 0: what the device has.
     pub(crate) max: usize,
     segments: BTreeMap<usize, usize>,
@@ -20,7 +21,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    pub(crate) fn new(core: usize, max: usize) -> Self {
+    pub(crate) fn new(core: Option<usize>, max: usize) -> Self {
         Self {
             core,
             max,
@@ -46,7 +47,10 @@ impl Segments {
         let allowed = |len: usize| self.max == 0 || self.reserved + len as u64 <= self.max as u64;
         let size = [wide, narrow].into_iter().filter(|size| allowed(*size));
         for size in size {
-            if charge_reserve(self.core, size).is_err() {
+            if self
+                .core
+                .is_some_and(|core| charge_reserve(core, size).is_err())
+            {
                 continue;
             }
             let mut memory = memory::lock()?;
@@ -63,7 +67,7 @@ impl Segments {
             if let Some(start) = start {
                 memory.arena.unreserve(start, size);
             }
-            refund_reserve(self.core, size);
+            self.refund(size);
         }
         Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
     }
@@ -100,6 +104,12 @@ impl Segments {
             memory.arena.decommit(start, len);
             memory.arena.unreserve(start, len);
         }
-        refund_reserve(self.core, len);
+        self.refund(len);
+    }
+
+    fn refund(&self, len: usize) {
+        if let Some(core) = self.core {
+            refund_reserve(core, len);
+        }
     }
 }

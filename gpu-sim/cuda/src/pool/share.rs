@@ -27,7 +27,7 @@ pub(super) fn export(pool: &Pool) -> Result<c_int, CUresult> {
     }
     let own = file::reopen(memory::lock()?.arena.file())
         .map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-    let position = MARK | i64::try_from(pool.core).map_err(|_| INVALID)?;
+    let position = MARK | i64::try_from(pool.core.ok_or(INVALID)?).map_err(|_| INVALID)?;
     // SAFETY: plain system call on a descriptor that is ours.
     if unsafe { libc::lseek(own.as_raw_fd(), position, libc::SEEK_SET) } != position {
         return Err(CUresult::CUDA_ERROR_OPERATING_SYSTEM);
@@ -118,7 +118,7 @@ pub(super) fn import_pointer(
     let owner = Owner {
         context: 0,
         device: pool.device,
-        core: pool.core,
+        core: pool.core.ok_or(INVALID)?,
     };
     memory.table.insert(Allocation::new(
         address,
