@@ -3,7 +3,8 @@
 //
 //   share KIND SECONDS [KERNEL_NS]
 //
-// KIND: launch, launch_ex, cooperative, graph, each also with _ptsz. The program runs ahead of the
+// KIND: launch, launch_ex, cooperative, graph, each also with _ptsz; barrier: a kernel that spins until the work is done,
+// which is launched later on another stream. The program runs ahead of the
 // device without ever waiting for it: what holds it back is the gate, or the driver's own bound.
 // link: -ldl
 #include "cu.h"
@@ -11,6 +12,25 @@
 static CUfunction work;
 static CUgraphExec graph;
 static uint64_t kernel_ns = 100000;
+
+static CUresult barrier(void) {
+    static CUstream first, second;
+    static CUfunction wait, store;
+    static CUdeviceptr word;
+    static uint32_t round;
+    void *awaited[] = {&word, &round}, *lasting[] = {&kernel_ns};
+    if (!round++) {
+        wait = cu_kernel("sim_wait_word"), store = cu_kernel("sim_store_word");
+        OK(CU(cuStreamCreate)(&first, CU_STREAM_NON_BLOCKING));
+        OK(CU(cuStreamCreate)(&second, CU_STREAM_NON_BLOCKING));
+        OK(CU(cuMemAlloc_v2)(&word, 4));
+        OK(CU(cuMemsetD32_v2)(word, 0, 1));
+    }
+    OK(cu_launch(wait, first, awaited));
+    OK(cu_launch(work, second, lasting));
+    OK(cu_launch(store, second, awaited));
+    return CU(cuStreamSynchronize)(first);
+}
 
 static CUresult launch(const char *kind) {
     void *arguments[] = {&kernel_ns};
@@ -24,6 +44,7 @@ static CUresult launch(const char *kind) {
         return CU(cuLaunchCooperativeKernel_ptsz)(work, 1, 1, 1, 1, 1, 1, 0, NULL, arguments);
     if (!strcmp(kind, "graph")) return CU(cuGraphLaunch)(graph, NULL);
     if (!strcmp(kind, "graph_ptsz")) return CU(cuGraphLaunch_ptsz)(graph, NULL);
+    if (!strcmp(kind, "barrier")) return barrier();
     exit(2);
 }
 

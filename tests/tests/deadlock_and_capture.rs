@@ -9,6 +9,8 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
+use std::time::Duration;
+
 use quota_tests::{Client, Sim};
 
 /// Runs the program bare and limited; both must end, with the same output.
@@ -30,6 +32,12 @@ fn ends_as_bare(name: &str, args: &[&str], sim_env: &[(&str, &str)]) {
     let limited = run(false);
     assert_eq!(limited.stdout, bare.stdout, "{name} {args:?}");
     assert_eq!(limited.stderr, bare.stderr, "{name} {args:?}");
+    // What spins while a launch is held must be paid: at 2 %, fifty times that. So nothing may be held for long.
+    assert!(
+        limited.elapsed < Duration::from_secs(6),
+        "{name} {args:?}: {:?}",
+        limited.elapsed
+    );
     println!(
         "{name} {args:?}: bare {:?}, limited {:?}",
         bare.elapsed, limited.elapsed

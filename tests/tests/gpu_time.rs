@@ -105,6 +105,15 @@ fn graph_launch_ptsz() {
     thirty_percent("graph_ptsz");
 }
 
+/// Kernels that spin until a later launch has run are charged for that, and spin no longer than they must.
+#[test]
+fn kernels_that_wait_for_later_launches() {
+    let (seconds, most) = if full() { ("3", 330) } else { ("1", 450) };
+    let permille = share("barrier", "30%", seconds, "100000");
+    // It waits for each kernel, so it need not get all of it.
+    assert!((100..=most).contains(&permille), "{permille} per mille");
+}
+
 /// Row 63: many small kernels; and the other end, kernels far longer than a slice.
 #[test]
 fn kernels_short_and_long() {

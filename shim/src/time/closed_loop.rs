@@ -265,6 +265,76 @@ fn what_waits_on_every_stream_still_gets_launched() {
     assert!(took < 2_000 * MS, "{took}");
 }
 
+/// A kernel that spins until a later one on another stream has run, which is launched behind some work. Each of the three
+/// launches is held for as long as the cap asks, but not the spinning kernel's time for as long.
+#[test]
+fn kernels_that_wait_for_a_later_launch_get_it_soon() {
+    for percent in [2, 10, 30, 50, 80, 95] {
+        let (model, process) = (Model::new(), Process::new(percent));
+        let mut longest = 0;
+        let mut used_from = 0;
+        for round in 0..400 {
+            // The first time, nothing is known of any of them.
+            if round == 2 {
+                used_from = model.now();
+            }
+            let begin = model.now();
+            process.launch(&model, 0x5000, 1, FOREVER);
+            process.launch(&model, 0x5100, 2, 100 * US);
+            process.launch(&model, 0x5100, 3, 5 * US);
+            let stored = model.idle_at(0x5100) - model.now();
+            model.release(stored);
+            process.engine.pause(&model, &process.thread, None);
+            model.synchronise(0x5000);
+            process.engine.resume(&model, &process.thread);
+            if round >= 2 {
+                longest = longest.max(model.now() - begin);
+            }
+        }
+        let share = model.busy(used_from, model.now()) * 1000 / (model.now() - used_from);
+        println!(
+            "pairs: {percent} % asked, {share} per mille got, longest {} us",
+            longest / US
+        );
+        assert!(
+            share.abs_diff(u64::from(percent) * 10) <= 10 || percent >= 80,
+            "{share}"
+        );
+        // What 5 ms of spinning cost.
+        assert!(longest * u64::from(percent) < 500 * MS, "{longest}");
+    }
+}
+
+/// Nothing of this makes room for kernels that only look as if they were waiting: those of a stream that does not go on.
+#[test]
+fn beside_a_stream_that_hangs_the_limit_holds() {
+    for percent in RATES {
+        for kernel in [20 * US, MS, 5 * MS, 50 * MS] {
+            let (model, process) = (Model::new(), Process::new(percent));
+            process.launch(&model, 0x5000, 1, 20 * US);
+            model.synchronise(0x5000);
+            process.engine.resume(&model, &process.thread);
+            model.set_idle_at(0x5000, FOREVER);
+            for _ in 0..3 {
+                process.launch(&model, 0x5000, 1, 20 * US);
+                process.engine.pause(&model, &process.thread, None);
+            }
+            // Until they are known, five kinds of long kernels get ahead of the share by what is queued.
+            let seconds = seconds_for(kernel, percent) * if kernel > 10 * MS { 48 } else { 4 };
+            let mut name = 1;
+            let got = share(&model, seconds.max(10), || {
+                name = name % 5 + 1;
+                process.launch(&model, 0x5100, name, kernel);
+            });
+            within_a_point(
+                &format!("{} us beside a stream that hangs", kernel / US),
+                percent,
+                got,
+            );
+        }
+    }
+}
+
 #[test]
 fn a_captured_launch_is_neither_charged_nor_delayed() {
     let (model, process) = (Model::new(), Process::new(2));

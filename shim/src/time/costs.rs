@@ -15,8 +15,11 @@ const BUCKETS: usize = 4 * 40;
 
 /// The cost of the very first launch of a process: twice this is the bound on work in flight.
 const FIRST_GUESS: i64 = 2_000_000;
-/// Nothing is estimated higher. It is what 40 bits hold, 18 minutes.
-const HIGHEST: i64 = (1 << 40) - 1;
+/// Nothing is estimated higher. It is what 39 bits hold, 9 minutes.
+const HIGHEST: i64 = (1 << 39) - 1;
+/// In an entry's word: the shape was seen to wait for a later launch. With the bits of the cost this reads as a price that
+/// no thread can pay on the fast path: all launches of such a shape are measured.
+const WAITS: u64 = 1 << 39;
 /// Measurements after which the cost moves by a quarter of the difference.
 const SETTLED: u32 = 2;
 /// Measurements are counted up to here.
@@ -29,25 +32,35 @@ pub(crate) struct Cost {
     pub(crate) ns: i64,
     /// How often it was measured. 0: a guess.
     pub(crate) samples: u32,
+    /// Whether it was ever seen to wait for a later launch.
+    pub(crate) waits: bool,
 }
 
 impl Cost {
     #[inline]
-    #[expect(clippy::cast_possible_wrap, reason = "40 bits")]
+    #[expect(clippy::cast_possible_wrap, reason = "39 bits")]
     const fn unpack(word: u64) -> Self {
         Self {
-            ns: (word & ((1 << 40) - 1)) as i64,
+            ns: (word & (WAITS - 1)) as i64,
             samples: (word >> 40) as u32,
+            waits: word & WAITS != 0,
         }
     }
 
     fn pack(self) -> u64 {
-        self.ns.clamp(0, HIGHEST).unsigned_abs() | u64::from(self.samples.min(MOST_SAMPLES)) << 40
+        self.ns.clamp(0, HIGHEST).unsigned_abs()
+            | u64::from(self.samples.min(MOST_SAMPLES)) << 40
+            | if self.waits { WAITS } else { 0 }
     }
 
-    /// Whether each launch of this shape should be measured on its own.
+    /// Whether it was hardly measured yet.
     pub(crate) fn is_young(self) -> bool {
         self.samples < SETTLED
+    }
+
+    /// Whether each launch of this shape gets a span of its own.
+    pub(crate) fn is_singular(self) -> bool {
+        self.is_young() || self.waits
     }
 }
 
@@ -130,6 +143,14 @@ impl Costs {
         self.generation.fetch_add(1, Relaxed);
     }
 
+    /// The price of a shape that is known, for a thread that pays and goes on.
+    #[inline]
+    #[expect(clippy::cast_possible_wrap, reason = "40 bits")]
+    pub(crate) fn price(&self, shape: u64) -> Option<i64> {
+        let entry = self.set(shape)?.find(shape)?;
+        Some((entry.value.load(Relaxed) & (2 * WAITS - 1)) as i64)
+    }
+
     /// The cost of a shape that is known.
     #[inline]
     pub(crate) fn find(&self, shape: u64) -> Option<Cost> {
@@ -149,6 +170,7 @@ impl Costs {
                 .or_else(|| self.most_cost())
                 .unwrap_or(FIRST_GUESS),
             samples: 0,
+            waits: false,
         };
         if let Some(set) = self.set(work.shape) {
             set.claim(work.shape, guess.pack());
@@ -157,7 +179,7 @@ impl Costs {
     }
 
     /// Takes a measurement: one launch of `shape` took at least `low` and at most `high` ns.
-    pub(crate) fn learn(&self, shape: u64, function: u64, size: u64, low: i64, high: i64) {
+    pub(crate) fn learn(&self, shape: u64, function: u64, size: u64, (low, high): (i64, i64)) {
         let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
             return;
         };
@@ -171,6 +193,7 @@ impl Costs {
         let new = Cost {
             ns,
             samples: old.samples + 1,
+            ..old
         };
         entry.value.store(new.pack(), Relaxed);
         self.count(new.ns);
@@ -186,12 +209,29 @@ impl Costs {
         }
     }
 
+    /// Work of this shape has waited for a later launch.
+    pub(crate) fn note_waiting(&self, shape: u64) {
+        if let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) {
+            let cost = Cost::unpack(entry.value.load(Relaxed));
+            entry.value.store(
+                Cost {
+                    waits: true,
+                    ..cost
+                }
+                .pack(),
+                Relaxed,
+            );
+        }
+    }
+
     /// The next launch of this shape counts as the first of its kind, at the cost it had so far: a graph
     /// that was updated.
     pub(crate) fn doubt(&self, shape: u64) {
         if let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) {
-            let ns = Cost::unpack(entry.value.load(Relaxed)).ns;
-            entry.value.store(Cost { ns, samples: 0 }.pack(), Relaxed);
+            let cost = Cost::unpack(entry.value.load(Relaxed));
+            entry
+                .value
+                .store(Cost { samples: 0, ..cost }.pack(), Relaxed);
         }
     }
 
@@ -289,7 +329,7 @@ mod tests {
 
     fn measure(costs: &Costs, work: &Work, ns: i64) {
         costs.find_or_guess(work);
-        costs.learn(work.shape, work.function, work.size, ns, ns);
+        costs.learn(work.shape, work.function, work.size, (ns, ns));
     }
 
     #[test]
@@ -327,9 +367,9 @@ mod tests {
         let costs = Costs::new();
         let work = work(1, 1);
         measure(&costs, &work, 100_000);
-        costs.learn(work.shape, work.function, work.size, 10_000, 5_000_000);
+        costs.learn(work.shape, work.function, work.size, (10_000, 5_000_000));
         assert_eq!(costs.find(work.shape).unwrap().ns, 100_000);
-        costs.learn(work.shape, work.function, work.size, 0, 60_000);
+        costs.learn(work.shape, work.function, work.size, (0, 60_000));
         assert_eq!(costs.find(work.shape).unwrap().ns, 90_000);
     }
 

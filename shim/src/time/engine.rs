@@ -142,15 +142,15 @@ impl Engine {
         launch: &impl Fn() -> CUresult,
     ) -> CUresult {
         if thread.epoch.get() == self.epoch()
-            && let Some(cost) = self.costs.find(work.shape)
+            && let Some(price) = self.costs.price(work.shape)
         {
             let key = work.stream.key();
             let span = thread.span(key);
-            if thread.batch.get() >= cost.ns && thread.left.get() > 0 && span.stream.get() == key {
-                thread.spend(span, work.shape, cost.ns);
+            if thread.batch.get() >= price && thread.left.get() > 0 && span.stream.get() == key {
+                thread.spend(span, work.shape, price);
                 let answer = launch();
                 if answer != CUresult::CUDA_SUCCESS {
-                    thread.unspend(span, cost.ns);
+                    thread.unspend(span, price);
                 }
                 return answer;
             }
@@ -273,7 +273,7 @@ impl Engine {
 
         if span.is_open() {
             let full = span.estimate.get() >= SPAN || self.age(span, now) >= SPAN_AGE;
-            if !joined && (full || !ahead || cost.is_young() || price >= LONG) {
+            if !joined && (full || !ahead || cost.is_singular() || price >= LONG) {
                 self.close(gpu, span);
             } else if let Some(marker) = self.markers.get(span.marker.get()) {
                 marker.mark(now, span.estimate.get());
@@ -284,6 +284,9 @@ impl Engine {
             waited |= self.take(gpu, thread, place, key, price);
         }
         waited |= self.bound_flight(gpu, thread, place, key, price);
+        if waited {
+            self.let_go(index, key, now, gpu.now());
+        }
         // Nothing is left to be joined to after a wait.
         joined &= !waited;
 
@@ -293,7 +296,7 @@ impl Engine {
         thread.epoch.set(if capturing { NEVER } else { epoch });
         if waited
             && !joined
-            && !cost.is_young()
+            && !cost.is_singular()
             && price <= SHORT
             && thread.spans_closed.get() <= 1
             && self.markers.all_free()
@@ -321,7 +324,7 @@ impl Engine {
         }
         let alone = opened
             && span.joins.get() == 0
-            && (cost.is_young() || price >= LONG || !ahead || thread.die() == 0);
+            && (cost.is_singular() || price >= LONG || !ahead || thread.die() == 0);
         let after = if alone { After::Close } else { After::Nothing };
         Some(Paid { price, after })
     }

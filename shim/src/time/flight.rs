@@ -22,6 +22,8 @@ pub(super) struct Flight {
     /// Estimate of the oldest, and since when it can have been running.
     head: AtomicI64,
     since: AtomicU64,
+    /// Launches let through, since a marker was last passed, for the sake of work that did not end.
+    relieved: AtomicU32,
 }
 
 impl Flight {
@@ -32,6 +34,7 @@ impl Flight {
             off: AtomicU32::new(0),
             head: AtomicI64::new(0),
             since: AtomicU64::new(0),
+            relieved: AtomicU32::new(0),
         }
     }
 
@@ -50,6 +53,7 @@ impl Flight {
         self.count.fetch_sub(1, Relaxed);
         self.since.store(now, Relaxed);
         self.off.store(0, Relaxed);
+        self.relieved.store(0, Relaxed);
     }
 
     /// Which marker is the oldest now.
@@ -96,6 +100,16 @@ impl Flight {
         self.off.store(1, Relaxed);
     }
 
+    /// A launch was let through for the sake of work that did not end.
+    pub(super) fn relieve(&self) {
+        self.relieved.fetch_add(1, Relaxed);
+    }
+
+    /// How many were since a marker was last passed.
+    pub(super) fn relieved(&self) -> u32 {
+        self.relieved.load(Relaxed)
+    }
+
     /// Whether the bound is off.
     pub(super) fn is_off(&self) -> bool {
         self.off.load(Relaxed) != 0
@@ -106,6 +120,7 @@ impl Flight {
         self.work.store(0, Relaxed);
         self.count.store(0, Relaxed);
         self.off.store(0, Relaxed);
+        self.relieved.store(0, Relaxed);
     }
 }
 

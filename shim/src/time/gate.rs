@@ -38,12 +38,9 @@ struct Patience {
 
 impl Patience {
     fn begin(place: Place<'_>, wait: u64, now: u64) -> Self {
-        let flight = &place.device.flight;
-        let fills_at = place.account.bucket.rate().unwrap_or(place.account.rate);
-        let settled = wait.saturating_sub(fills_at.time_for(flight.work()));
         Self {
-            deadline: now.saturating_add(settled.max(LONGEST_WAIT)),
-            flying: !flight.is_empty(),
+            deadline: now.saturating_add(settled(place, wait).max(LONGEST_WAIT)),
+            flying: !place.device.flight.is_empty(),
         }
     }
 
@@ -54,6 +51,12 @@ impl Patience {
         }
         self.deadline
     }
+}
+
+/// How much of a wait is for debt that was settled, and not for the estimate of what is in flight.
+fn settled(place: Place<'_>, wait: u64) -> u64 {
+    let fills_at = place.account.bucket.rate().unwrap_or(place.account.rate);
+    wait.saturating_sub(fills_at.time_for(place.device.flight.work()))
 }
 
 impl Engine {
@@ -102,10 +105,16 @@ impl Engine {
             };
             let patience = patience.get_or_insert_with(|| {
                 self.close_all(gpu, thread, stream);
+                self.settle_all(gpu, place, now);
                 Patience::begin(place, wait, now)
             });
             let deadline = patience.until(place, wait, now);
+            let relief = self.relief(place, stream, settled(place, wait), begin);
+            let deadline = deadline.min(relief);
             if now >= deadline {
+                if now >= relief {
+                    device.flight.relieve();
+                }
                 account.bucket.charge(least);
                 forced = true;
                 break least;
@@ -119,7 +128,7 @@ impl Engine {
             }
             gpu.sleep_until(until, account.bucket.wake_word());
             now = gpu.now();
-            self.settle(gpu, place, now);
+            self.settle_all(gpu, place, now);
         };
         thread.grant(granted);
         if patience.is_none() {
@@ -145,18 +154,24 @@ impl Engine {
             return false;
         }
         self.close_all(gpu, thread, stream);
-        let deadline = begin + PATIENCE;
+        self.settle_all(gpu, place, begin);
         let (mut now, mut nap) = (begin, FIRST_NAP);
-        while excess > 0 && now < deadline {
+        while excess > 0 {
+            let relief = self.relief(place, stream, 0, begin);
+            let deadline = relief.min(begin + PATIENCE);
+            if now >= deadline {
+                if now >= relief {
+                    flight.relieve();
+                }
+                flight.turn_off();
+                break;
+            }
             let until = now + excess.min(BOUND).unsigned_abs().max(nap);
             gpu.sleep_until(until.min(deadline), place.account.bucket.wake_word());
             nap *= 2;
             now = gpu.now();
-            self.settle(gpu, place, now);
+            self.settle_all(gpu, place, now);
             excess = flight.excess(price, now);
-        }
-        if excess > 0 {
-            flight.turn_off();
         }
         place.account.bucket.count_wait(now - begin, excess > 0);
         true

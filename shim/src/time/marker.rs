@@ -61,6 +61,13 @@ pub(super) struct Marker {
     pub(super) launches: AtomicU32,
     pub(super) points: AtomicU32,
     pub(super) idle: AtomicU32,
+    /// Since when the host knows that nothing is ahead of it on its stream; 0: not yet.
+    pub(super) head: AtomicU64,
+    /// For how long launches were held while it was there, ns; when the last one was let go that it can have waited
+    /// for; and whether it was overdue then.
+    pub(super) held: AtomicI64,
+    pub(super) let_go: AtomicU64,
+    pub(super) overdue: AtomicU32,
     moments: [AtomicI64; POINTS],
     launched: [AtomicI64; POINTS],
     /// The shape whose cost the span shows: the only one in it, or the only one not measured before.
@@ -87,6 +94,10 @@ impl Marker {
             launches: AtomicU32::new(0),
             points: AtomicU32::new(0),
             idle: AtomicU32::new(0),
+            head: AtomicU64::new(0),
+            held: AtomicI64::new(0),
+            let_go: AtomicU64::new(0),
+            overdue: AtomicU32::new(0),
             moments: [const { AtomicI64::new(0) }; POINTS],
             launched: [const { AtomicI64::new(0) }; POINTS],
             shape: AtomicU64::new(0),

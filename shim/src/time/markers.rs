@@ -69,6 +69,10 @@ impl Markers {
             marker.device.store(device, Relaxed);
             marker.points.store(0, Relaxed);
             marker.idle.store(0, Relaxed);
+            marker.head.store(0, Relaxed);
+            marker.held.store(0, Relaxed);
+            marker.let_go.store(0, Relaxed);
+            marker.overdue.store(0, Relaxed);
             return Some((Handle::new(index, ticket), marker));
         }
         None
@@ -109,6 +113,12 @@ impl Markers {
 
     /// Pending markers of a device, roughly oldest first. Only who has the device's settler may free them.
     pub(super) fn pending(&self, device: usize) -> impl Iterator<Item = (Handle, &Marker)> {
+        self.all_pending()
+            .filter(move |(_, marker)| marker.device() == device)
+    }
+
+    /// Pending markers of all devices.
+    pub(super) fn all_pending(&self) -> impl Iterator<Item = (Handle, &Marker)> {
         let first = self.next.load(Relaxed);
         let [low, high] = &self.waiting;
         let bits = u128::from(high.load(Relaxed)) << 64 | u128::from(low.load(Relaxed));
@@ -121,8 +131,7 @@ impl Markers {
         .filter_map(move |index| {
             let marker = self.pool.get(index)?;
             let word = marker.word();
-            (word & 0xff == State::Pending as u64 && marker.device() == device)
-                .then(|| (Handle::new(index, word >> 8), marker))
+            (word & 0xff == State::Pending as u64).then(|| (Handle::new(index, word >> 8), marker))
         })
     }
 

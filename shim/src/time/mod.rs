@@ -20,6 +20,7 @@ mod marker;
 mod markers;
 #[cfg(test)]
 mod model;
+mod relief;
 mod settler;
 mod settling;
 mod shape;

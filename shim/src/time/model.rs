@@ -78,6 +78,35 @@ impl Model {
         }
     }
 
+    /// Ends what was launched for [`FOREVER`], `after` from now; what lies behind it moves up.
+    pub(super) fn release(&self, after: u64) {
+        let now = self.clock.get() + after;
+        let mut busy = self.busy.borrow_mut();
+        let Some(spinning) = busy.iter_mut().find(|(begin, end)| end - begin >= FOREVER) else {
+            return;
+        };
+        let shift = spinning.1 - now.max(spinning.0);
+        spinning.1 -= shift;
+        let earlier = |at: &mut u64| {
+            if *at >= FOREVER {
+                *at -= shift;
+            }
+        };
+        for (begin, end) in busy.iter_mut() {
+            earlier(begin);
+            earlier(end);
+        }
+        self.streams
+            .borrow_mut()
+            .iter_mut()
+            .for_each(|(_, until)| earlier(until));
+        self.events
+            .borrow_mut()
+            .iter_mut()
+            .flatten()
+            .for_each(earlier);
+    }
+
     /// The host waits for a stream.
     pub(super) fn synchronise(&self, stream: usize) {
         self.clock.set(self.idle_at(stream) + 8 * US);

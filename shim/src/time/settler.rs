@@ -19,6 +19,9 @@ pub(super) struct Settler {
     offset: i64,
     /// The furthest end seen.
     end: i64,
+    /// How far the axis is ahead of the host's clock, ns: the least that was seen between the recording of an event and
+    /// its passing, since the reference was last replaced.
+    ahead: i64,
 }
 
 /// What a marker showed.
@@ -28,6 +31,8 @@ pub(super) struct Settled {
     pub(super) charge: i64,
     /// The least and the most that one launch of the marker's shape took.
     pub(super) launch: Option<(i64, i64)>,
+    /// Whether it was overdue, and waited for a launch that this process held.
+    pub(super) waited: bool,
 }
 
 impl Settler {
@@ -37,6 +42,7 @@ impl Settler {
             reference: None,
             offset: 0,
             end: 0,
+            ahead: i64::MAX,
         }
     }
 
@@ -59,6 +65,9 @@ impl Settler {
         let measured = gpu.elapsed(marker.begin()?, marker.end()?)?.max(0);
         let begin = self.place(gpu, marker)?;
         self.end = self.end.max(begin + measured);
+        let recorded = i64::try_from(marker.opened()).unwrap_or(i64::MAX);
+        self.ahead = self.ahead.min(begin.saturating_sub(recorded));
+        let held = marker.held_until(begin.saturating_add(measured).saturating_sub(self.ahead));
         let fresh = self.union.add(begin, begin + measured);
 
         let mut points = [(0, 0); POINTS];
@@ -72,7 +81,8 @@ impl Settler {
         };
         Some(Settled {
             charge: evidence.charge(fresh),
-            launch: per_launch(marker, &evidence),
+            launch: per_launch(marker, &evidence, held),
+            waited: held > 0 && marker.was_overdue(),
         })
     }
 
@@ -89,6 +99,8 @@ impl Settler {
                 let newer = marker.swap_begin(Some(event))?;
                 self.reference = Some((context, newer));
                 self.offset = begin;
+                // The two clocks drift.
+                self.ahead = i64::MAX;
             }
             return Some(begin);
         }
@@ -97,19 +109,20 @@ impl Settler {
         }
         self.reference = Some((context, marker.swap_begin(None)?));
         self.offset = self.end + FAR;
+        self.ahead = i64::MAX;
         Some(self.offset)
     }
 }
 
 /// What a span tells of one launch of the shape that it is about. With other shapes in it, these count as
-/// rightly estimated.
-fn per_launch(marker: &Marker, evidence: &Evidence<'_>) -> Option<(i64, i64)> {
+/// rightly estimated. `held`: for how long it waited for a launch that this process held.
+fn per_launch(marker: &Marker, evidence: &Evidence<'_>, held: i64) -> Option<(i64, i64)> {
     use quota_abi::sync::Ordering::Relaxed;
     let launches = i64::from(marker.shape_launches.load(Relaxed));
     if launches == 0 || marker.shape.load(Relaxed) == 0 {
         return None;
     }
     let others = evidence.estimate - marker.shape_estimate.load(Relaxed);
-    let share = |whole: i64| (whole - others).max(0) / launches;
+    let share = |whole: i64| (whole - held - others).max(0) / launches;
     Some((share(evidence.least()), share(evidence.most())))
 }

@@ -40,6 +40,7 @@ impl Engine {
                     if unpassed == 0 {
                         device.flight.lead(estimate);
                     }
+                    marker.is_head(now);
                     unpassed |= stream;
                     if unpassed.count_ones() == UNPASSED {
                         break;
@@ -50,20 +51,38 @@ impl Engine {
                 Passed::Yes => {
                     if let Some(settled) = settler.settle(gpu, marker) {
                         account.bucket.settle(estimate, settled.charge);
-                        if let Some((low, high)) = settled.launch {
-                            self.costs.learn(
-                                marker.shape.load(Relaxed),
-                                marker.function.load(Relaxed),
-                                marker.size.load(Relaxed),
-                                low,
-                                high,
-                            );
+                        if let Some(range) = settled.launch {
+                            let shape = marker.shape.load(Relaxed);
+                            let function = marker.function.load(Relaxed);
+                            self.costs
+                                .learn(shape, function, marker.size.load(Relaxed), range);
+                            if settled.waited {
+                                self.costs.note_waiting(shape);
+                            }
                         }
                     }
                 }
             }
             device.flight.arrive(estimate, now);
             self.markers.settled(handle);
+        }
+    }
+
+    /// As [`Self::settle`], for a thread that is held: work on any device may be waiting for it.
+    pub(super) fn settle_all(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
+        self.settle(gpu, place, now);
+        for (index, device) in self.devices.iter().enumerate() {
+            if index != place.index
+                && !device.flight.is_empty()
+                && let Some(account) = device.account()
+            {
+                let place = Place {
+                    index,
+                    device,
+                    account,
+                };
+                self.settle(gpu, place, now);
+            }
         }
     }
 

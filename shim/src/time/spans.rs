@@ -12,6 +12,9 @@ use super::thread::{Span, Thread};
 /// Joined launches of unknown cost that go unmeasured, before one is measured all the same.
 const JOINS: u32 = 64;
 
+/// Recording an event takes less, ns.
+const RECORDING: u64 = 20_000;
+
 impl Engine {
     /// Whether no marker may come before a launch. A stream whose launches are all joined, and whose costs
     /// are not known, has to be interrupted once in a while.
@@ -42,12 +45,19 @@ impl Engine {
             return false;
         };
         let context = Context(thread.context.get());
+        let before = gpu.now();
         let ready = self.equip(gpu, handle, context)
             && self.may_record(gpu, work.stream)
             && marker
                 .begin()
                 .is_some_and(|event| gpu.record(event, work.stream));
-        if !ready || !self.markers.open(handle, gpu.now()) {
+        let after = gpu.now();
+        let opened = if is_long(before, after) {
+            before
+        } else {
+            after
+        };
+        if !ready || !self.markers.open(handle, opened) {
             self.markers.free(handle);
             return false;
         }
@@ -90,11 +100,17 @@ impl Engine {
             return;
         };
         if self.markers.begin_closing(handle) {
-            let now = gpu.now();
+            let before = gpu.now();
             let recorded = span.launches.get() > 0
                 && self.may_record(gpu, stream)
                 && marker.end().is_some_and(|event| gpu.record(event, stream));
             if recorded && let Some(device) = self.device(marker.device()) {
+                let after = gpu.now();
+                let now = if is_long(before, after) {
+                    after
+                } else {
+                    before
+                };
                 describe(marker, span);
                 device.flight.depart(span.estimate.get(), now);
                 self.markers.closed(handle, now);
@@ -164,6 +180,11 @@ impl Engine {
             }
         });
     }
+}
+
+/// Whether the host lost its processor while it recorded an event: then the time in between must not look like work.
+fn is_long(before: u64, after: u64) -> bool {
+    after.saturating_sub(before) > RECORDING
 }
 
 /// Writes a span's launches into its marker.
