@@ -61,6 +61,7 @@ pub(super) struct Marker {
     pub(super) launches: AtomicU32,
     pub(super) points: AtomicU32,
     pub(super) idle: AtomicU32,
+    pub(super) interrupted: AtomicU32,
     /// Since when the host knows that nothing is ahead of it on its stream; 0: not yet.
     pub(super) head: AtomicU64,
     /// For how long launches were held while it was there, ns; when the last one was let go that it can have waited
@@ -94,6 +95,7 @@ impl Marker {
             launches: AtomicU32::new(0),
             points: AtomicU32::new(0),
             idle: AtomicU32::new(0),
+            interrupted: AtomicU32::new(0),
             head: AtomicU64::new(0),
             held: AtomicI64::new(0),
             let_go: AtomicU64::new(0),
@@ -166,9 +168,14 @@ impl Marker {
         self.idle.store(1, Relaxed);
     }
 
-    /// Whether the GPU had nothing to do for this process when the span was opened.
+    /// Whether the GPU had nothing to do for this process when the span was opened, and the host's times are exact.
     pub(super) fn was_idle(&self) -> bool {
-        self.idle.load(Relaxed) != 0
+        self.idle.load(Relaxed) != 0 && self.interrupted.load(Relaxed) == 0
+    }
+
+    /// It took the host long to record one of the events.
+    pub(super) fn was_interrupted(&self) {
+        self.interrupted.store(1, Relaxed);
     }
 
     /// The host goes on launching: remembers when, and what had been launched until then.

@@ -69,6 +69,7 @@ impl Markers {
             marker.device.store(device, Relaxed);
             marker.points.store(0, Relaxed);
             marker.idle.store(0, Relaxed);
+            marker.interrupted.store(0, Relaxed);
             marker.head.store(0, Relaxed);
             marker.held.store(0, Relaxed);
             marker.let_go.store(0, Relaxed);

@@ -12,7 +12,8 @@ use super::thread::{Span, Thread};
 /// Joined launches of unknown cost that go unmeasured, before one is measured all the same.
 const JOINS: u32 = 64;
 
-/// Recording an event takes less, ns.
+/// A host that takes longer to record an event has lost its processor meanwhile, ns: on which side of the event is not
+/// known, and that time must not look like work.
 const RECORDING: u64 = 20_000;
 
 impl Engine {
@@ -52,11 +53,11 @@ impl Engine {
                 .begin()
                 .is_some_and(|event| gpu.record(event, work.stream));
         let after = gpu.now();
-        let opened = if is_long(before, after) {
-            before
-        } else {
-            after
-        };
+        let interrupted = after.saturating_sub(before) > RECORDING;
+        if interrupted {
+            marker.was_interrupted();
+        }
+        let opened = if interrupted { before } else { after };
         if !ready || !self.markers.open(handle, opened) {
             self.markers.free(handle);
             return false;
@@ -106,11 +107,11 @@ impl Engine {
                 && marker.end().is_some_and(|event| gpu.record(event, stream));
             if recorded && let Some(device) = self.device(marker.device()) {
                 let after = gpu.now();
-                let now = if is_long(before, after) {
-                    after
-                } else {
-                    before
-                };
+                let interrupted = after.saturating_sub(before) > RECORDING;
+                if interrupted {
+                    marker.was_interrupted();
+                }
+                let now = if interrupted { after } else { before };
                 describe(marker, span);
                 device.flight.depart(span.estimate.get(), now);
                 self.markers.closed(handle, now);
@@ -180,11 +181,6 @@ impl Engine {
             }
         });
     }
-}
-
-/// Whether the host lost its processor while it recorded an event: then the time in between must not look like work.
-fn is_long(before: u64, after: u64) -> bool {
-    after.saturating_sub(before) > RECORDING
 }
 
 /// Writes a span's launches into its marker.
