@@ -21,9 +21,16 @@ const RATE_LEASE: u64 = 100_000_000;
 /// A stamp this far ahead of the reader's clock is not another process's fresher reading but damage.
 const STAMP_AHEAD: u64 = 1_000_000_000;
 
-/// No debt is deeper than this, whatever was charged. It bounds what a wrong measurement or a damaged
-/// region can cost; a single kernel that runs longer gets the rest for nothing.
-pub const MAX_DEBT: i64 = 100_000_000_000;
+/// No debt takes longer than this to be repaid, whatever was charged: what a wrong measurement, a damaged region, or a
+/// process that is long dead can cost the group. A single kernel that uses more than is earned in this time gets the
+/// rest for nothing: 1.2 s at 2 %.
+const LONGEST_DEBT: u64 = 60_000_000_000;
+
+/// What is given back raises the level to what this time earns, ns, at most.
+const MOST_GIVEN_BACK: u64 = 1_000_000_000;
+
+/// The most that one charge can take from the level: it cannot overflow.
+const MOST_CHARGED: i64 = 100_000_000_000;
 
 /// A share of one device's time, in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +73,12 @@ impl Rate {
     #[must_use]
     pub fn burst(self) -> i64 {
         self.earned(100_000_000).clamp(500_000, 10_000_000)
+    }
+
+    /// The deepest debt: what a minute earns.
+    #[must_use]
+    pub fn deepest_debt(self) -> i64 {
+        self.earned(LONGEST_DEBT)
     }
 
     /// The level at which a waiting thread goes on: what 5 ms earn, between 50 and 500 µs of GPU time.
@@ -181,7 +194,7 @@ impl Bucket {
         } else if now >= last.saturating_add(REFILL_STEP) {
             // The stamp first: killed in between, the container loses a refill rather than getting two.
             if self.stamp(last, now) {
-                self.credit(rate.earned(now - last), rate.burst());
+                self.credit(rate, now - last);
             }
         } else if last > now.saturating_add(STAMP_AHEAD) {
             self.stamp(last, now);
@@ -220,15 +233,19 @@ impl Bucket {
     /// out to be longer than its estimate.
     pub fn charge(&self, gpu_ns: i64) {
         if gpu_ns > 0 {
-            self.level.fetch_sub(gpu_ns.min(MAX_DEBT), Relaxed);
+            self.level.fetch_sub(gpu_ns.min(MOST_CHARGED), Relaxed);
             self.charged.fetch_add(gpu_ns.unsigned_abs(), Relaxed);
         }
     }
 
-    /// Gives back what was charged and not used.
+    /// Gives back what was charged and not used. The level rises to no more than what a second earns: debt that was
+    /// forgiven ([`LONGEST_DEBT`]) must not come back as credit when its estimate turns out too high.
     pub fn give_back(&self, gpu_ns: i64) {
         if gpu_ns > 0 {
-            self.level.fetch_add(gpu_ns, Relaxed);
+            let most = self
+                .rate()
+                .map_or(i64::MAX, |rate| rate.earned(MOST_GIVEN_BACK));
+            self.raise(gpu_ns, most);
             self.returned.fetch_add(gpu_ns.unsigned_abs(), Relaxed);
         }
     }
@@ -327,17 +344,27 @@ impl Bucket {
             .is_ok()
     }
 
-    /// Adds what was earned, up to `burst`; what is above it already (given back) stays.
-    fn credit(&self, earned: i64, burst: i64) {
+    /// Adds what was earned, up to the burst; what is above it already (given back) stays.
+    fn credit(&self, rate: Rate, elapsed: u64) {
+        let deepest = -rate.deepest_debt();
+        let level = self.level.load(Relaxed);
+        if level < deepest {
+            // Lost against another process's change, the next refill does it.
+            let _ = self
+                .level
+                .compare_exchange(level, deepest, Relaxed, Relaxed);
+        }
+        self.raise(rate.earned(elapsed), rate.burst());
+    }
+
+    /// Adds to the level, up to `most`; what is above it already stays.
+    fn raise(&self, gpu_ns: i64, most: i64) {
         let mut level = self.level.load(Relaxed);
         loop {
-            let filled = level
-                .max(-MAX_DEBT)
-                .saturating_add(earned)
-                .min(burst.max(level));
+            let raised = level.saturating_add(gpu_ns).min(most.max(level));
             match self
                 .level
-                .compare_exchange_weak(level, filled, Relaxed, Relaxed)
+                .compare_exchange_weak(level, raised, Relaxed, Relaxed)
             {
                 Ok(_) => return,
                 Err(changed) => level = changed,
@@ -512,18 +539,20 @@ mod tests {
     }
 
     #[test]
-    fn debt_is_bounded_whatever_was_charged() {
-        let bucket = Bucket::default();
-        bucket.refill(BEGIN, rate(50));
-        for _ in 0..100 {
-            bucket.charge(i64::MAX);
+    fn debt_is_repaid_within_a_minute_whatever_was_charged() {
+        for percent in [1, 2, 30, 99] {
+            let bucket = Bucket::default();
+            let rate = rate(percent);
+            bucket.refill(BEGIN, rate);
+            for _ in 0..100 {
+                bucket.charge(i64::MAX);
+            }
+            let level = bucket.refill(BEGIN + MS, rate);
+            let wait = rate.time_for(rate.resume() - level);
+            assert!((50_000 * MS..61_000 * MS).contains(&wait), "{wait}");
         }
-        let level = bucket.refill(BEGIN + MS, rate(50));
-        assert!(level >= -MAX_DEBT, "{level}");
-        assert!(level < 0);
     }
 
-    /// A new process finds the bucket as its group has left it.
     #[test]
     fn debt_is_inherited() {
         let bucket = Bucket::default();
