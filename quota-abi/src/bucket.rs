@@ -189,7 +189,7 @@ impl Bucket {
         let rate = self.agree(now, own);
         if last == 0 {
             if self.stamp(last, now) {
-                self.level.fetch_add(own.resume(), Relaxed);
+                self.raise(own.resume(), own.burst());
             }
         } else if now >= last.saturating_add(REFILL_STEP) {
             // The stamp first: killed in between, the container loses a refill rather than getting two.
@@ -346,13 +346,14 @@ impl Bucket {
 
     /// Adds what was earned, up to the burst; what is above it already (given back) stays.
     fn credit(&self, rate: Rate, elapsed: u64) {
-        let deepest = -rate.deepest_debt();
         let level = self.level.load(Relaxed);
-        if level < deepest {
+        let sound = level.clamp(
+            -rate.deepest_debt(),
+            rate.earned(MOST_GIVEN_BACK).max(rate.burst()),
+        );
+        if level != sound {
             // Lost against another process's change, the next refill does it.
-            let _ = self
-                .level
-                .compare_exchange(level, deepest, Relaxed, Relaxed);
+            let _ = self.level.compare_exchange(level, sound, Relaxed, Relaxed);
         }
         self.raise(rate.earned(elapsed), rate.burst());
     }
@@ -554,6 +555,18 @@ mod tests {
     }
 
     #[test]
+    fn forgiven_debt_does_not_come_back_as_credit() {
+        let bucket = Bucket::default();
+        bucket.refill(BEGIN, rate(2));
+        bucket.charge(50_000 * MS_GPU);
+        bucket.refill(BEGIN + MS, rate(2));
+        bucket.settle(50_000 * MS_GPU, MS_GPU);
+        let level = bucket.refill(BEGIN + 2 * MS, rate(2));
+        assert!(level <= 20 * MS_GPU, "{level}");
+    }
+
+    /// A new process finds the bucket as its group has left it.
+    #[test]
     fn debt_is_inherited() {
         let bucket = Bucket::default();
         bucket.refill(BEGIN, rate(10));
@@ -625,10 +638,14 @@ mod tests {
         bucket.refilled_at.store(u64::MAX, Relaxed);
         bucket.rate_until.store(u64::MAX, Relaxed);
         bucket.rate.store(999_999, Relaxed);
+        bucket.level.store(i64::MAX, Relaxed);
         bucket.refill(BEGIN + MS, rate(30));
+        bucket.refill(BEGIN + 2 * MS, rate(30));
+        assert!(bucket.level() <= 300 * MS_GPU, "{}", bucket.level());
+        bucket.level.store(0, Relaxed);
         let level = bucket.level();
         assert_eq!(bucket.rate(), Some(rate(30)));
-        assert_eq!(bucket.refill(BEGIN + 11 * MS, rate(30)), level + 3 * MS_GPU);
+        assert_eq!(bucket.refill(BEGIN + 12 * MS, rate(30)), level + 3 * MS_GPU);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use quota_tests::{Client, Sim};
 
-/// Runs the program bare and limited; both must end, with the same output.
+/// Runs the program bare and limited; both must end, with the same output. Returns how much longer the limited one took.
 #[track_caller]
-fn ends_as_bare(name: &str, args: &[&str], sim_env: &[(&str, &str)]) {
+fn ends_as_bare(name: &str, args: &[&str], sim_env: &[(&str, &str)]) -> Duration {
     let run = |bare: bool| {
         let mut sim = Sim::new();
         for (variable, value) in sim_env {
@@ -42,11 +42,18 @@ fn ends_as_bare(name: &str, args: &[&str], sim_env: &[(&str, &str)]) {
         "{name} {args:?}: bare {:?}, limited {:?}",
         bare.elapsed, limited.elapsed
     );
+    limited.elapsed.saturating_sub(bare.elapsed)
+}
+
+/// What was spun has to be paid.
+#[track_caller]
+fn is_limited(longer: Duration) {
+    assert!(longer > Duration::from_millis(50), "only {longer:?} longer");
 }
 
 #[test]
 fn a_kernel_that_waits_for_a_kernel_on_another_stream() {
-    ends_as_bare("wait_for_other_stream", &[], &[]);
+    is_limited(ends_as_bare("wait_for_other_stream", &[], &[]));
 }
 
 #[test]
@@ -61,12 +68,13 @@ fn a_kernel_that_never_ends() {
 
 #[test]
 fn a_stream_that_waits_for_a_value() {
-    ends_as_bare("stream_waits_for_value", &[], &[]);
+    is_limited(ends_as_bare("stream_waits_for_value", &[], &[]));
 }
 
 #[test]
 fn two_devices_driven_by_one_thread() {
-    ends_as_bare("two_devices_one_thread", &[], &[("GPU_SIM_DEVICES", "2")]);
+    let devices = [("GPU_SIM_DEVICES", "2")];
+    is_limited(ends_as_bare("two_devices_one_thread", &[], &devices));
 }
 
 /// Row 29, for each mode.

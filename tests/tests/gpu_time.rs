@@ -34,22 +34,26 @@ fn share(kind: &str, quota: &str, seconds: &str, kernel_ns: &str) -> u64 {
     permille
 }
 
-/// Within 3 points over 3 s where asked for exactly, else neither unlimited nor starved.
+/// Within 3 points over 3 s where asked for exactly. Else over 1 s, and one of three tries is enough: on a machine that is
+/// busy with other tests, the simulated device itself stands still at times.
 #[track_caller]
 fn thirty_percent(kind: &str) {
-    if full() {
-        let permille = share(kind, "30%", "3", "100000");
-        assert!(
-            (270..=330).contains(&permille),
-            "{kind}: {permille} per mille"
-        );
+    let (seconds, bounds, tries) = if full() {
+        ("3", 270..=330, 1)
     } else {
-        let permille = share(kind, "30%", "1", "100000");
-        assert!(
-            (150..=450).contains(&permille),
-            "{kind}: {permille} per mille"
-        );
+        ("1", 250..=340, 3)
+    };
+    let mut seen = Vec::new();
+    for _ in 0..tries {
+        seen.push(share(kind, "30%", seconds, "100000"));
+        if seen
+            .last()
+            .is_some_and(|permille| bounds.contains(permille))
+        {
+            return;
+        }
     }
+    panic!("{kind}: {seen:?} per mille");
 }
 
 #[test]
@@ -103,6 +107,19 @@ fn graph_launch() {
 #[test]
 fn graph_launch_ptsz() {
     thirty_percent("graph_ptsz");
+}
+
+/// The variable that other shims' users know.
+#[test]
+fn the_alias_limits() {
+    let sim = Sim::new();
+    let client = sim.client("share").args(["launch", "1", "100000"]);
+    let permille = client
+        .env("CUDA_DEVICE_SM_LIMIT", "30")
+        .run()
+        .ok()
+        .number("permille");
+    assert!((150..=450).contains(&permille), "{permille} per mille");
 }
 
 /// Kernels that spin until a later launch has run are charged for that, and spin no longer than they must.
