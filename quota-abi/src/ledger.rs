@@ -9,7 +9,8 @@
 //!
 //! *No refusal of what fits.* Only what is held refuses. Where only what others ask for stands in the way, one goes first and
 //! the rest step back and try again: of the threads of a process the one that has its turn, of the processes the one in the
-//! lowest slot.
+//! lowest slot. One who is stopped in the middle of asking does not stand in the way for ever: whoever has waited long enough
+//! takes away what it asks for, and it asks anew when it goes on.
 //!
 //! *Alone*, a process asks nobody: what it holds is the sum. It knows by a mark in the word itself, so that it
 //! cannot both miss that another has come and be admitted. The mark is set when a slot is claimed and nobody else has one,
@@ -18,7 +19,7 @@
 mod word;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, exchange_then_fence, full_fence};
-use word::{MAX, units};
+use word::{ASKING, MOST_HELD, units};
 pub use word::{UNIT, Word};
 
 /// Looks again this often before it takes a sum for the truth: a sum is not read at one instant, and memory that moves
@@ -61,6 +62,17 @@ pub enum Verdict {
     Contended,
 }
 
+/// What to do about a request that others' requests stand in the way of.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Try again.
+    Wait,
+    /// Take away what all others ask for, and try again.
+    Insist,
+    /// Give up.
+    End,
+}
+
 enum Sight {
     Fits,
     Full,
@@ -68,8 +80,8 @@ enum Sight {
 }
 
 impl Ledger<'_> {
-    /// Asks for `bytes` more, so that the sum does not exceed `limit`. `pause(n)` waits before the n-th new try, or
-    /// answers `false` to give up.
+    /// Asks for `bytes` more, so that the sum does not exceed `limit`. `pause(n)` waits before the n-th new try, and says how
+    /// that is to be made.
     ///
     /// A request that the field of what is held has no room for is refused; one that only the field of what is asked for has no
     /// room for waits like any other that others' requests stand in the way of.
@@ -79,7 +91,7 @@ impl Ledger<'_> {
         me: Asker<'_>,
         bytes: u64,
         limit: u64,
-        pause: impl FnMut(u32) -> bool,
+        pause: impl FnMut(u32) -> Patience,
     ) -> Verdict {
         let Some(word) = self.words.get(me.slot) else {
             return Verdict::Full;
@@ -135,19 +147,9 @@ impl Ledger<'_> {
     }
 
     #[inline]
-    fn change(&self, slot: usize, change: impl Fn(Word) -> Word) {
-        let Some(word) = self.words.get(slot) else {
-            return;
-        };
-        let mut before = word.load(Ordering::Relaxed);
-        while let Err(now) = word.compare_exchange_weak(
-            before,
-            change(Word(before)).0,
-            // What was freed is free before anybody reads so.
-            Ordering::Release,
-            Ordering::Relaxed,
-        ) {
-            before = now;
+    fn change(&self, slot: usize, how: impl Fn(Word) -> Word) {
+        if let Some(word) = self.words.get(slot) {
+            change(word, |now| Some(how(now)));
         }
     }
 
@@ -159,7 +161,7 @@ impl Ledger<'_> {
         word: &AtomicU64,
         amount: u64,
         limit: u64,
-        mut pause: impl FnMut(u32) -> bool,
+        mut pause: impl FnMut(u32) -> Patience,
     ) -> Verdict {
         let mut turn = Turn {
             taken: me.turn,
@@ -173,17 +175,20 @@ impl Ledger<'_> {
             }
             turn.seek();
             tries += 1;
-            if !pause(tries) {
-                return Verdict::Contended;
+            match pause(tries) {
+                Patience::Wait => {}
+                Patience::Insist => self.take_away(),
+                Patience::End => return Verdict::Contended,
             }
         }
     }
 
     /// One try. `first`: this thread waits while nobody in a lower slot asks.
     fn ask(&self, slot: usize, word: &AtomicU64, amount: u64, limit: u64, first: bool) -> Verdict {
-        if let Err(verdict) = post(word, amount) {
-            return verdict;
-        }
+        let posted = match post(word, amount) {
+            Ok(posted) => posted,
+            Err(verdict) => return verdict,
+        };
         let mut waited = 0;
         let sight = loop {
             match self.look(slot, amount, limit, first) {
@@ -194,13 +199,11 @@ impl Ledger<'_> {
                 sight => break sight,
             }
         };
-        if matches!(sight, Sight::Fits) {
-            // From one field to the other in one step: nobody can miss it in both, or see it in both.
-            word.fetch_add((amount << 32).wrapping_sub(amount), Ordering::Relaxed);
-            return Verdict::Admitted;
-        }
-        word.fetch_sub(amount, Ordering::Relaxed);
+        // From one field to the other in one step: nobody can miss it in both, or see it in both.
+        let admitted = matches!(sight, Sight::Fits);
+        let answered = change(word, |now| now.answered(posted, amount, admitted));
         match sight {
+            Sight::Fits if answered => Verdict::Admitted,
             // Confirmed when it stands in nobody's way any more: who asks for too much again and again hinders others little.
             Sight::Full if (0..CONFIRMATIONS).all(|_| self.is_full(amount, limit)) => Verdict::Full,
             _ => Verdict::Contended,
@@ -215,12 +218,12 @@ impl Ledger<'_> {
             held += word.held();
             asking += word.lower();
         }
-        if asking < MAX && held + asking <= limit {
+        if asking < ASKING && held + asking <= limit {
             Sight::Fits
         } else if held + amount > limit {
             Sight::Full
         } else {
-            if asking >= MAX {
+            if asking >= ASKING {
                 self.disband(slot);
             }
             let ahead = self.words.iter().take(slot);
@@ -239,6 +242,14 @@ impl Ledger<'_> {
             if index != slot {
                 join(word);
             }
+        }
+    }
+
+    /// Takes away what anybody asks for, stopped or not: also what this process's other threads do.
+    #[cold]
+    fn take_away(&self) {
+        for word in self.in_use() {
+            change(word, |now| (now.asking() > 0).then(|| now.taken_away()));
         }
     }
 
@@ -294,7 +305,7 @@ fn take_alone(word: &AtomicU64, amount: u64, limit: u64) -> Option<Verdict> {
         if !seen.is_alone() {
             return None;
         }
-        if seen.held() + amount > limit.min(MAX) {
+        if seen.held() + amount > limit.min(MOST_HELD) {
             return Some(Verdict::Full);
         }
         // Fails if the mark has gone meanwhile: who took it sums later, and sees what was taken before.
@@ -311,21 +322,37 @@ fn take_alone(word: &AtomicU64, amount: u64, limit: u64) -> Option<Verdict> {
     }
 }
 
-/// Adds to what the process asks for, past a full fence.
-fn post(word: &AtomicU64, amount: u64) -> Result<(), Verdict> {
+/// Adds to what the process asks for, past a full fence. What the word was then.
+fn post(word: &AtomicU64, amount: u64) -> Result<Word, Verdict> {
     loop {
-        let before = word.load(Ordering::Relaxed);
-        let seen = Word(before);
-        if seen.held() + amount > MAX {
+        let before = Word(word.load(Ordering::Relaxed));
+        if before.held() + amount > MOST_HELD {
             return Err(Verdict::Full);
         }
-        // Never the mark itself, and always with room to be moved over.
-        if seen.held() + seen.lower() + amount >= MAX {
+        let Some(after) = before.asked(amount) else {
             return Err(Verdict::Contended);
-        }
+        };
         // SYNC POINT with `look`: asked before the fence, summed after it.
-        if exchange_then_fence(word, before, before.wrapping_add(amount)) {
-            return Ok(());
+        if exchange_then_fence(word, before.0, after.0) {
+            return Ok(after);
+        }
+    }
+}
+
+/// Changes a word, if `how` tells to what. `false` if it does not.
+#[inline]
+fn change(word: &AtomicU64, how: impl Fn(Word) -> Option<Word>) -> bool {
+    let mut before = word.load(Ordering::Relaxed);
+    loop {
+        let Some(after) = how(Word(before)) else {
+            return false;
+        };
+        // Released: what was freed is free before anybody reads so.
+        let changed =
+            word.compare_exchange_weak(before, after.0, Ordering::Release, Ordering::Relaxed);
+        match changed {
+            Ok(_) => return true,
+            Err(now) => before = now,
         }
     }
 }
@@ -336,14 +363,7 @@ fn is_asking(word: &AtomicU64) -> bool {
 
 /// Takes the mark of one who is alone no longer.
 fn join(word: &AtomicU64) {
-    let mut before = word.load(Ordering::Relaxed);
-    while Word(before).is_alone() {
-        let joined = Word::new(Word(before).held(), 0).0;
-        match word.compare_exchange_weak(before, joined, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => before = now,
-        }
-    }
+    change(word, |now| now.is_alone().then(|| now.joined()));
 }
 
 /// A thread's turn among those of its process.

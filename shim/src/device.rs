@@ -6,7 +6,7 @@ use cuda_headers::driver::{CUdevice, CUresult, CUuuid};
 use quota_abi::bucket::Bucket;
 use quota_abi::devices;
 use quota_abi::layout::{DeviceRow, Region};
-use quota_abi::ledger::{Asker, Ledger, Verdict};
+use quota_abi::ledger::{Asker, Ledger, Patience, Verdict};
 use quota_abi::spelling::Ppm;
 use quota_abi::sync::{AtomicU32, Ordering};
 
@@ -22,6 +22,8 @@ use crate::report;
 /// New tries of a request that only others' requests stand in the way of: about a second in all, because on a busy machine
 /// the other may have been interrupted between asking and its answer.
 const TRIES: u32 = 450;
+/// After which there are a few more, which take away what stands in the way.
+const LAST: u32 = TRIES + 10;
 /// The first of them are made without sleeping.
 const HASTY: u32 = 20;
 
@@ -259,17 +261,22 @@ fn uuid_of(handle: CUdevice) -> Result<[u8; 16], CUresult> {
     Ok(uuid.bytes.map(|byte| u8::from_ne_bytes(byte.to_ne_bytes())))
 }
 
-/// Waits before a new try, longer each time. The one that stands in the way may be dead.
+/// Waits before a new try, longer each time. The one that stands in the way may be dead, or stopped by a debugger or a
+/// freezer.
 #[cold]
-fn step_back(tries: u32) -> bool {
+fn step_back(tries: u32) -> Patience {
     if tries < HASTY {
         // SAFETY: gives the processor away.
         unsafe { libc::sched_yield() };
-        return true;
+        return Patience::Wait;
     }
     if tries % HASTY == 0 {
         process::reap_now_and_then();
     }
     guard::outside(|| nap(libc::c_long::from(tries) * 10_000));
-    tries < TRIES
+    match tries {
+        ..TRIES => Patience::Wait,
+        TRIES..LAST => Patience::Insist,
+        _ => Patience::End,
+    }
 }

@@ -31,12 +31,22 @@ impl Group {
     }
 
     fn ask(&self, slot: usize, amount: u64, limit: u64) -> Verdict {
+        self.ask_with(slot, amount, limit, |_| Patience::End)
+    }
+
+    fn ask_with(
+        &self,
+        slot: usize,
+        amount: u64,
+        limit: u64,
+        pause: impl FnMut(u32) -> Patience,
+    ) -> Verdict {
         let me = Asker {
             slot,
             turn: &self.turn,
         };
         let ledger = self.ledger();
-        ledger.reserve(me, amount * UNIT, limit * UNIT, |_| false)
+        ledger.reserve(me, amount * UNIT, limit * UNIT, pause)
     }
 
     fn held(&self, slot: usize) -> u64 {
@@ -148,6 +158,33 @@ fn loom_the_impossible_beside_the_possible() {
     });
 }
 
+/// Who has waited takes away what the others ask for: whoever had asked, and whatever it had seen, is not admitted by it.
+#[test]
+fn loom_what_others_ask_for_is_taken_away() {
+    let insists = |tries| match tries {
+        1 => Patience::Insist,
+        _ => Patience::End,
+    };
+    for slots in [[0, 1], [1, 0], [0, 0]] {
+        bounded(move || {
+            let group = Group::new(NOTHING);
+            let theirs = Arc::clone(&group);
+            let other = thread::spawn(move || theirs.ask_with(slots[1], 1, 1, insists));
+            let verdicts = [
+                group.ask_with(slots[0], 1, 1, insists),
+                other.join().unwrap(),
+            ];
+            let admitted = verdicts.iter().filter(|v| **v == Verdict::Admitted);
+            let admitted = admitted.count() as u64;
+            assert!(admitted <= 1, "over-admitted");
+            assert_eq!(group.sum(), admitted);
+            for slot in slots {
+                assert_eq!(group.ledger().word(slot).asking(), 0);
+            }
+        });
+    }
+}
+
 /// One gives back while the other asks.
 #[test]
 fn loom_refund_beside_reservation() {
@@ -172,7 +209,7 @@ fn loom_refund_beside_reservation_of_another_thread() {
         group.ledger().refund(0, UNIT);
         let verdict = other.join().unwrap();
         let admitted = u64::from(verdict == Verdict::Admitted);
-        assert_eq!(group.ledger().word(0), Word::new(admitted, 0));
+        assert_eq!(group.ledger().word(0).uncounted(), Word::new(admitted, 0));
     });
 }
 

@@ -29,7 +29,7 @@ impl Words {
 
     /// Asks in units, and gives up at once.
     fn reserve(&self, slot: usize, amount: u64, limit: u64) -> Verdict {
-        self.reserve_with(slot, amount, limit, |_| false)
+        self.reserve_with(slot, amount, limit, |_| Patience::End)
     }
 
     fn reserve_with(
@@ -37,7 +37,7 @@ impl Words {
         slot: usize,
         amount: u64,
         limit: u64,
-        pause: impl FnMut(u32) -> bool,
+        pause: impl FnMut(u32) -> Patience,
     ) -> Verdict {
         let me = Asker {
             slot,
@@ -76,7 +76,7 @@ fn bytes_round_up_and_limits_down() {
         turn: &words.turns[0],
     };
     let ledger = words.ledger();
-    let ask = |bytes, limit| ledger.reserve(me, bytes, limit, |_| false);
+    let ask = |bytes, limit| ledger.reserve(me, bytes, limit, |_| Patience::End);
     assert_eq!(ask(1, 511), Verdict::Full);
     assert_eq!(ask(513, 1023), Verdict::Full);
     assert_eq!(ask(513, 1024), Verdict::Admitted);
@@ -102,7 +102,7 @@ fn a_request_above_the_limit_is_never_posted() {
 #[test]
 fn nothing_fits_even_above_the_limit() {
     let words = Words::new(1);
-    for word in [Word::new(200, 0), Word::new(200, MAX)] {
+    for word in [Word::new(200, 0), Word::new(200, ASKING)] {
         words.set(0, word);
         assert_eq!(words.reserve(0, 0, 100), Verdict::Admitted);
         assert_eq!(words.reserve(0, 1, 100), Verdict::Full);
@@ -127,7 +127,7 @@ fn what_only_others_ask_for_is_waited_for() {
         if pauses == 3 {
             words.set(0, Word::new(0, 0));
         }
-        true
+        Patience::Wait
     });
     assert_eq!(verdict, Verdict::Admitted);
     assert_eq!(pauses, 3);
@@ -142,24 +142,47 @@ fn what_another_thread_asks_for_is_waited_for() {
     assert_eq!(words.reserve(0, 81, 100), Verdict::Full);
 }
 
+/// One that has been stopped in the middle of asking.
+#[test]
+fn what_one_who_is_stopped_asks_for_is_taken_away_and_it_asks_anew() {
+    let words = Words::new(2);
+    let word = &words.words[0];
+    let posted = post(word, 80).unwrap();
+    let insists = |tries| match tries {
+        1 => Patience::Wait,
+        2 => Patience::Insist,
+        _ => Patience::End,
+    };
+    let verdict = words.reserve_with(1, 50, 100, insists);
+    assert_eq!(verdict, Verdict::Admitted);
+    // It goes on: neither admitted by what it saw before, nor taking back what it does not ask for any more.
+    for admitted in [true, false] {
+        assert!(!change(word, |now| now.answered(posted, 80, admitted)));
+    }
+    assert_eq!(words.ledger().word(0).uncounted(), Word::new(0, 0));
+    assert_eq!(words.reserve(0, 80, 100), Verdict::Full);
+    assert_eq!(words.reserve(0, 50, 100), Verdict::Admitted);
+}
+
 #[test]
 fn fields_that_are_full_refuse_or_wait_and_never_carry() {
     let words = Words::new(2);
-    words.set(0, Word::new(MAX - 5, 0));
-    assert_eq!(words.reserve(0, 6, u64::MAX / UNIT), Verdict::Full);
-    words.set(0, Word::new(2, MAX - 5));
-    assert_eq!(words.reserve(0, 3, u64::MAX / UNIT), Verdict::Contended);
-    assert_eq!(words.ledger().word(0), Word::new(2, MAX - 5));
+    let unlimited = u64::MAX / UNIT;
+    words.set(0, Word::new(MOST_HELD - 5, 0));
+    assert_eq!(words.reserve(0, 6, unlimited), Verdict::Full);
+    words.set(0, Word::new(2, ASKING - 5));
+    assert_eq!(words.reserve(0, 5, unlimited), Verdict::Contended);
+    assert_eq!(words.ledger().word(0), Word::new(2, ASKING - 5));
     words.set(0, Word::ALONE);
-    assert_eq!(words.reserve(0, MAX, u64::MAX / UNIT), Verdict::Admitted);
-    assert_eq!(words.reserve(0, 1, u64::MAX / UNIT), Verdict::Full);
-    assert_eq!(words.ledger().word(0), Word::new(MAX, MAX));
+    assert_eq!(words.reserve(0, MOST_HELD, unlimited), Verdict::Admitted);
+    assert_eq!(words.reserve(0, 1, unlimited), Verdict::Full);
+    assert_eq!(words.ledger().word(0), Word::new(MOST_HELD, ASKING));
 }
 
 #[test]
 fn garbage_from_a_neighbour_refuses_but_does_not_wrap() {
     let words = Words::new(2);
-    words.set(1, Word::new(MAX, 7));
+    words.set(1, Word::new(MOST_HELD, 7));
     assert_eq!(words.reserve(0, 1, 100), Verdict::Full);
 }
 
@@ -185,7 +208,7 @@ fn a_mark_that_should_not_be_is_taken_by_whoever_asks() {
     let words = Words::new(2);
     words.set(1, Word::ALONE);
     // Even where the limit is so large that the mark would fit as if it were a request.
-    let verdict = words.reserve_with(0, 1, u64::MAX / UNIT, |tries| tries < 3);
+    let verdict = words.reserve_with(0, 1, u64::MAX / UNIT, |_| Patience::Wait);
     assert_eq!(verdict, Verdict::Admitted);
     assert!(!words.ledger().word(1).is_alone());
 }
@@ -215,7 +238,7 @@ fn fill(slots: [usize; 4]) {
                     for _ in 0..32 {
                         let verdict = words.reserve_with(slot, 1, limit, |_| {
                             std::thread::yield_now();
-                            true
+                            Patience::Wait
                         });
                         assert!(words.usage() <= limit);
                         assert_ne!(verdict, Verdict::Contended);
@@ -256,7 +279,7 @@ fn the_impossible_does_not_hinder_the_possible() {
     }
 }
 
-fn yields(_: u32) -> bool {
+fn yields(_: u32) -> Patience {
     std::thread::yield_now();
-    true
+    Patience::Wait
 }
