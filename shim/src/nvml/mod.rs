@@ -8,6 +8,7 @@
 use cuda_headers::nvml::fns;
 
 pub(crate) mod memory;
+mod pages;
 mod parts;
 pub(crate) mod processes;
 pub(crate) mod utilization;

@@ -11,7 +11,7 @@ use cuda_headers::nvml::{
     nvmlProcessInfo_v2_t, nvmlReturn_t,
 };
 
-use super::viewer::{Member, Viewer};
+use super::viewer::{Member, Members, Viewer};
 use crate::guard::Aside;
 
 /// `NVML_PROCESS_MODE_COMPUTE` and `NVML_PROCESS_MODE_ALL`: all that a group's processes do here is computing.
@@ -55,8 +55,9 @@ pub(crate) fn computing<R: Made>(
         unsafe { count.write(room) };
         return Ok(answer);
     }
-    let mut there: c_uint = 0;
-    viewer.each_member(device, |_| there += 1);
+    let members = viewer.members(device);
+    let holding = || members.iter().flat_map(Members::holding);
+    let there = c_uint::try_from(holding().count()).unwrap_or(c_uint::MAX);
     // SAFETY: as above.
     unsafe { count.write(there) };
     if there > room {
@@ -65,17 +66,10 @@ pub(crate) fn computing<R: Made>(
     if infos.is_null() && there > 0 {
         return Ok(nvmlReturn_t::NVML_ERROR_INVALID_ARGUMENT);
     }
-    let mut written: c_uint = 0;
-    viewer.each_member(device, |member| {
-        // One that came after they were counted is left to the next call.
-        if written < there {
-            // SAFETY: there is room for all that were counted, says the caller.
-            unsafe { infos.add(written as usize).write(R::of(&member)) };
-            written += 1;
-        }
-    });
-    // SAFETY: as above.
-    unsafe { count.write(written) };
+    for (place, member) in holding().enumerate() {
+        // SAFETY: there is room for all of them, says the caller.
+        unsafe { infos.add(place).write(R::of(member)) };
+    }
     Ok(nvmlReturn_t::NVML_SUCCESS)
 }
 
@@ -94,7 +88,7 @@ pub(crate) fn kept<R: Record>(
     let answer = call();
     if answer == nvmlReturn_t::NVML_SUCCESS {
         // SAFETY: NVML has just filled so many records of the caller's.
-        unsafe { keep_own(viewer, device, count, records) };
+        unsafe { keep_own(viewer.members(device).as_ref(), count, records) };
     }
     Ok(answer)
 }
@@ -104,8 +98,7 @@ pub(crate) fn kept<R: Record>(
 /// # Safety
 /// `records` holds `*count` records.
 pub(super) unsafe fn keep_own<R: Record>(
-    viewer: &Viewer,
-    device: nvmlDevice_t,
+    members: Option<&Members>,
     count: *mut c_uint,
     records: *mut R,
 ) {
@@ -115,7 +108,7 @@ pub(super) unsafe fn keep_own<R: Record>(
         let mut own = 0;
         for place in 0..there {
             let mut record = records.add(place).read();
-            if let Some(held) = viewer.member(device, record.pid()) {
+            if let Some(held) = members.and_then(|members| members.held(record.pid())) {
                 record.show(held);
                 records.add(own).write(record);
                 own += 1;
@@ -170,7 +163,7 @@ pub(crate) fn statistics(
     if stats.is_null() {
         return Err(Aside::DriverDecides);
     }
-    if Viewer::get()?.member(device, pid).is_some() {
+    if is_own(Viewer::get()?, device, pid) {
         return Ok(call());
     }
     not_found(stats, call)
@@ -187,10 +180,15 @@ pub(crate) fn statistics_v2(
     }
     // SAFETY: not NULL, so the caller's own record.
     let pid = unsafe { (*stats).pid };
-    if Viewer::get()?.member(device, pid).is_some() {
+    if is_own(Viewer::get()?, device, pid) {
         return Ok(call());
     }
     not_found(stats, call)
+}
+
+fn is_own(viewer: &Viewer, device: nvmlDevice_t, pid: c_uint) -> bool {
+    let members = viewer.members(device);
+    members.is_some_and(|members| members.held(pid).is_some())
 }
 
 /// A process that is not the group's is one that NVML does not remember; other errors stay NVML's.

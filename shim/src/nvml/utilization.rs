@@ -6,26 +6,23 @@
 //! pid namespace of the container's own), nobody can tell, and the device's figure stands.
 
 use core::ffi::{c_uint, c_ulonglong};
-use core::ptr::{NonNull, null_mut};
 
 use cuda_headers::nvml::{
     nvmlDevice_t, nvmlProcessInfo_v1_t, nvmlProcessUtilizationInfo_v1_t,
     nvmlProcessUtilizationSample_t, nvmlProcessesUtilizationInfo_t, nvmlReturn_t,
     nvmlUtilization_t,
 };
-use quota_abi::map;
 use quota_abi::settings::Utilization;
 use quota_abi::spelling::{Ppm, WHOLE};
 
 use super::ask;
+use super::pages::List;
 use super::processes::{Record, keep_own};
 use super::viewer::Viewer;
 use crate::guard::Aside;
 
 /// Samples of the last second count, in microseconds.
 const RECENT: u64 = 1_000_000;
-/// Room for processes that appear between the question for their number and that for their samples.
-const MORE: c_uint = 16;
 
 /// A sample of one process.
 pub(crate) trait Sample: Record {
@@ -77,7 +74,7 @@ pub(crate) fn processes<S: Sample>(
     }
     // SAFETY: NVML has just filled so many samples of the caller's.
     let own = unsafe {
-        keep_own(viewer, device, count, samples);
+        keep_own(viewer.members(device).as_ref(), count, samples);
         count.read() as usize
     };
     if own == 0 {
@@ -118,91 +115,40 @@ fn relative(percent: c_uint, share: Option<Ppm>) -> c_uint {
 
 /// What the group's processes did on the device, in percent of it; `None` if nobody can tell.
 fn own(viewer: &Viewer, device: nvmlDevice_t) -> Option<[c_uint; 2]> {
-    let mut here = false;
-    viewer.each_member(device, |_| here = true);
-    if !here {
+    let members = viewer.members(device);
+    let Some(members) = members.filter(|members| members.holding().next().is_some()) else {
         return Some([0, 0]);
-    }
-    let mut sum = [0, 0];
-    let mut named = false;
-    let samples = read(|count, samples: *mut nvmlProcessUtilizationSample_t| {
+    };
+    let samples = List::read(|count, samples: *mut nvmlProcessUtilizationSample_t| {
+        let since = since();
         // SAFETY: the caller's own handle, our own buffer and its length.
         unsafe {
             ask!(nvmlDeviceGetProcessUtilization(
-                device,
-                samples,
-                count,
-                since()
+                device, samples, count, since
             ))
         }
     });
-    each(&samples, |sample| {
-        if viewer.member(device, sample.pid).is_some() {
-            named = true;
-            sum[0] += sample.smUtil;
-            sum[1] += sample.memUtil;
+    let is_own = |pid: c_uint| members.held(pid).is_some();
+    let mut sum: Option<[c_uint; 2]> = None;
+    for sample in samples.iter().flat_map(|samples| samples.iter()) {
+        if is_own(sample.pid) {
+            let [gpu, memory] = sum.unwrap_or([0, 0]);
+            sum = Some([
+                gpu.saturating_add(sample.smUtil),
+                memory.saturating_add(sample.memUtil),
+            ]);
         }
-    });
-    if named {
-        return Some(sum);
     }
-    let infos = read(|count, infos: *mut nvmlProcessInfo_v1_t| {
+    if sum.is_some() {
+        return sum;
+    }
+    let named = List::read(|count, infos: *mut nvmlProcessInfo_v1_t| {
         // SAFETY: as above.
         unsafe { ask!(nvmlDeviceGetComputeRunningProcesses(device, count, infos)) }
     });
-    each(&infos, |info| {
-        named |= viewer.member(device, info.pid).is_some();
-    });
     // Named but without a sample is idle.
-    named.then_some([0, 0])
-}
-
-/// A list of NVML's in pages of our own.
-struct List<R> {
-    pages: NonNull<R>,
-    bytes: usize,
-    length: usize,
-}
-
-impl<R> Drop for List<R> {
-    fn drop(&mut self) {
-        // SAFETY: the mapping that `read` made, and nobody else's.
-        unsafe { map::release(self.pages.cast(), self.bytes) };
-    }
-}
-
-fn each<R: Copy>(list: &Option<List<R>>, mut visit: impl FnMut(R)) {
-    if let Some(list) = list {
-        for place in 0..list.length {
-            // SAFETY: so many records were written, and all of them are numbers.
-            visit(unsafe { list.pages.add(place).read() });
-        }
-    }
-}
-
-/// Asks for a list in the way of two calls: how many, then all.
-fn read<R>(ask: impl Fn(*mut c_uint, *mut R) -> nvmlReturn_t) -> Option<List<R>> {
-    let mut count: c_uint = 0;
-    let first = ask(&raw mut count, null_mut());
-    let more = matches!(
-        first,
-        nvmlReturn_t::NVML_SUCCESS | nvmlReturn_t::NVML_ERROR_INSUFFICIENT_SIZE
-    );
-    if !more || count == 0 {
-        return None;
-    }
-    let mut room = count.saturating_add(MORE);
-    let bytes = size_of::<R>().checked_mul(room as usize)?;
-    let mut list = List {
-        pages: map::anonymous(bytes)?.cast(),
-        bytes,
-        length: 0,
-    };
-    if ask(&raw mut room, list.pages.as_ptr()) != nvmlReturn_t::NVML_SUCCESS {
-        return None;
-    }
-    list.length = (room as usize).min(bytes / size_of::<R>());
-    Some(list)
+    let idle = named?.iter().any(|info| is_own(info.pid));
+    idle.then_some([0, 0])
 }
 
 /// The beginning of the last second, on NVML's clock.

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use cuda_headers::nvml::nvmlDevice_t;
+use quota_abi::layout::SLOTS;
 use quota_abi::life::Identity;
 use quota_abi::region::Mapped;
 use quota_abi::settings::{Settings, Utilization};
@@ -10,6 +11,7 @@ use quota_abi::spelling::{self, Ppm};
 use quota_abi::sync::{AtomicPtr, Ordering};
 use quota_abi::{devices, slots};
 
+use super::pages::List;
 use super::parts::{self, Part};
 use super::visible;
 use crate::guard::Aside;
@@ -39,14 +41,34 @@ pub(super) struct Share {
     pub(super) usage: u64,
 }
 
-/// A process of the group.
+/// A process of the group on a device, or on one part of it.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Member {
     pub(super) pid: u32,
-    /// Bytes that it holds on the device in question.
+    /// Bytes that it holds there; none if it is somewhere else.
     pub(super) held: u64,
     pub(super) instance: (u32, u32),
 }
+
+/// The processes of the group at one moment.
+pub(super) struct Members(List<Member>);
+
+impl Members {
+    /// Those that hold memory.
+    pub(super) fn holding(&self) -> impl Iterator<Item = &Member> {
+        self.0.iter().filter(|member| member.held > 0)
+    }
+
+    /// What a process holds; `None` if it is not the group's.
+    pub(super) fn held(&self, pid: u32) -> Option<u64> {
+        let mut own = self.0.iter().filter(|member| member.pid == pid).peekable();
+        own.peek()?;
+        Some(own.map(|member| member.held).sum())
+    }
+}
+
+/// More instances than a GPU can have.
+const MOST_PARTS: usize = 8;
 
 /// Made by the first question, and never changed.
 static VIEWER: AtomicPtr<Known> = AtomicPtr::new(core::ptr::null_mut());
@@ -121,38 +143,24 @@ impl Viewer {
         self.settings.utilization
     }
 
-    /// The group's processes that hold memory on a device, as far as this one can name them: those of its own pid namespace.
-    pub(super) fn each_member(&self, device: nvmlDevice_t, mut visit: impl FnMut(Member)) {
+    /// The group's processes, as far as this one can name them: those of its own pid namespace. `None` where none has
+    /// started, or without memory for the list.
+    pub(super) fn members(&self, device: nvmlDevice_t) -> Option<Members> {
+        let region = self.region()?;
         self.reap();
-        let Some(region) = self.region() else { return };
+        let mut members = List::with_room(SLOTS * MOST_PARTS)?;
         parts::each(device, |part: Part| {
             let ledger =
                 devices::find(region, &part.uuid).and_then(|index| devices::ledger(region, index));
-            let Some(ledger) = ledger else { return };
             for (slot, pid) in own_namespace(region) {
-                let held = ledger.held_by(slot);
-                if held > 0 {
-                    visit(Member {
-                        pid,
-                        held,
-                        instance: part.instance,
-                    });
-                }
+                members.push(Member {
+                    pid,
+                    held: ledger.map_or(0, |ledger| ledger.held_by(slot)),
+                    instance: part.instance,
+                });
             }
         });
-    }
-
-    /// What a process of the group holds on a device; `None` if it is somebody else's.
-    pub(super) fn member(&self, device: nvmlDevice_t, pid: u32) -> Option<u64> {
-        let region = self.region()?;
-        own_namespace(region).find(|(_, own)| *own == pid)?;
-        let mut held = 0;
-        self.each_member(device, |member| {
-            if member.pid == pid {
-                held += member.held;
-            }
-        });
-        Some(held)
+        Some(Members(members))
     }
 
     fn reap(&self) {

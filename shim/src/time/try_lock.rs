@@ -39,12 +39,9 @@ impl<T> TryLock<T> {
 
     /// Breaks the lock if this thread has it: only once it has left the lock's holder by `longjmp`.
     pub(super) fn release_if_left(&self) {
-        let _ = self.taken.compare_exchange(
-            this_thread(),
-            0,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
+        let _ = self
+            .taken
+            .compare_exchange(this_thread(), 0, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Breaks the lock in a forked child: the thread that had it does not exist there.
