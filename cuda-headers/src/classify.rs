@@ -136,6 +136,8 @@ pub enum Object {
     Functions,
     /// Which context is current on the calling thread.
     Current,
+    /// How long a context lives, and by which handles it is met.
+    Context,
 }
 
 /// Symbols of one class.

@@ -8,8 +8,13 @@ use cuda_headers::driver::{CUresult, CUstreamCaptureMode};
 use cuda_headers::fns;
 
 crate::hook::uses! { DRIVER as fns;
+    cuArray3DCreate_v2
+    cuArrayDestroy
+    cuArrayGetMemoryRequirements
     cuCtxGetCurrent
     cuCtxGetDevice
+    cuCtxGetLimit
+    cuCtxSetLimit
     cuCtxPopCurrent_v2
     cuCtxPushCurrent_v2
     cuDeviceGet
@@ -39,8 +44,12 @@ crate::hook::uses! { DRIVER as fns;
     cuMemFreeAsync
     cuMemFreeAsync_ptsz
     cuMemGetAddressRange_v2
+    cuMemGetAllocationPropertiesFromHandle
     cuMemPoolGetAttribute
     cuMemPoolTrimTo
+    cuMipmappedArrayCreate
+    cuMipmappedArrayDestroy
+    cuMipmappedArrayGetMemoryRequirements
     cuPointerGetAttribute
     cuStreamGetCtx
     cuStreamIsCapturing

@@ -1,9 +1,7 @@
 //! The driver as such: look-ups, devices, contexts, and code.
 
 use super::Class::{Charges, Lifetime, LooksUp, Refunds, Waits};
-use super::{Family, Group, Object, group, passes, pending};
-
-const CONTEXTS: &str = "issue B: contexts and modules";
+use super::{Family, Group, Object, group, passes};
 
 pub(super) static GROUPS: &[Group] = &[
     group(LooksUp, &["cuGetProcAddress"]),
@@ -11,18 +9,21 @@ pub(super) static GROUPS: &[Group] = &[
     group(Lifetime(Object::Process), &["cuInit"]),
     group(
         Charges(Family::Context),
-        &["cuCtxCreate", "cuDevicePrimaryCtxRetain"],
-    ),
-    pending(
-        CONTEXTS,
-        Charges(Family::Context),
         &[
-            // The heap and the stack of device code are taken when their limits are set.
+            "cuCtxCreate",
+            // The heap, the stack and the printf buffer of device code are taken when their limits are set.
             "cuCtxSetLimit",
+            "cuDevicePrimaryCtxRetain",
             "cuGLCtxCreate",
+            // Retains the primary context.
             "cuGreenCtxCreate",
             "cuVDPAUCtxCreate",
         ],
+    ),
+    // How many detaches a context outlives, and by which other handle the primary one is met.
+    group(
+        Lifetime(Object::Context),
+        &["cuCtxAttach", "cuCtxFromGreenCtx"],
     ),
     // What a context held goes with it: linear, array and managed memory, modules, markers.
     group(
@@ -35,9 +36,8 @@ pub(super) static GROUPS: &[Group] = &[
             "cuGreenCtxDestroy",
         ],
     ),
-    pending(
-        CONTEXTS,
-        Charges(Family::Module),
+    passes(
+        "code and module variables are within the constant of the context; a daemon measures them",
         &[
             "cuFuncLoad",
             "cuLibraryLoadData",
@@ -102,8 +102,6 @@ pub(super) static GROUPS: &[Group] = &[
     passes(
         "selects or reads a context; the first reference was charged",
         &[
-            "cuCtxAttach",
-            "cuCtxFromGreenCtx",
             "cuCtxGetApiVersion",
             "cuCtxGetCurrent",
             "cuCtxGetDevResource",
@@ -151,9 +149,9 @@ pub(super) static GROUPS: &[Group] = &[
             "cuGreenCtxStreamCreate",
         ],
     ),
-    // What lazy loading takes here is found by the next measurement of the module family.
+    // With lazy loading the code is loaded here, or at the first launch.
     passes(
-        "finds a function or variable of code that was charged when it was loaded",
+        "finds a function or variable of code that is within the constant of the context",
         &[
             "cuKernelGetFunction",
             "cuLibraryEnumerateKernels",

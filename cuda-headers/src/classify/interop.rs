@@ -1,23 +1,14 @@
 //! Textures, tensor maps, graphics and other processes' and APIs' objects.
 
-use super::Class::{Charges, Refunds};
-use super::{Family, Group, passes, pending};
-
-const EXTERNAL: &str = "issue B: memory of other APIs";
+use super::Class::{Charges, Lifetime, Refunds};
+use super::{Family, Group, Object, group, passes};
 
 pub(super) static GROUPS: &[Group] = &[
-    pending(
-        EXTERNAL,
-        Charges(Family::External),
-        &["cuImportExternalMemory"],
-    ),
-    pending(
-        EXTERNAL,
-        Refunds(Family::External),
-        &["cuDestroyExternalMemory"],
-    ),
-    passes(
-        "maps memory that was charged at its import",
+    group(Charges(Family::External), &["cuImportExternalMemory"]),
+    // What is mapped keeps the memory, after its object's end as well.
+    group(Refunds(Family::External), &["cuDestroyExternalMemory"]),
+    group(
+        Lifetime(Object::Allocation),
         &[
             "cuExternalMemoryGetMappedBuffer",
             "cuExternalMemoryGetMappedMipmappedArray",

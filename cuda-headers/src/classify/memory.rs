@@ -1,10 +1,7 @@
 //! Device memory: allocations, pools, physical memory, arrays, and the views of it.
 
 use super::Class::{Charges, Lifetime, Queries, Refunds};
-use super::{Family, Group, Object, View, group, passes, pending};
-
-const IPC: &str = "issue B: memory of other processes";
-const SPARSE: &str = "issue B: tiles of sparse arrays keep physical memory";
+use super::{Family, Group, Object, View, group, passes};
 
 pub(super) static GROUPS: &[Group] = &[
     group(Charges(Family::Linear), &["cuMemAlloc"]),
@@ -37,15 +34,24 @@ pub(super) static GROUPS: &[Group] = &[
         Lifetime(Object::Allocation),
         &[
             "cuMemMap",
+            // Tiles of sparse arrays.
+            "cuMemMapArrayAsync",
             "cuMemRetainAllocationHandle",
             "cuMemExportToShareableHandle",
         ],
     ),
-    pending(
-        SPARSE,
+    // No memory of their own, but what is bound to them stays.
+    group(
         Lifetime(Object::Allocation),
-        &["cuMemMapArrayAsync"],
+        &[
+            "cuMulticastBindAddr",
+            "cuMulticastBindMem",
+            "cuMulticastCreate",
+            "cuMulticastUnbind",
+        ],
     ),
+    // By the first mapping, which tells the size.
+    group(Charges(Family::Vmm), &["cuMemImportFromShareableHandle"]),
     group(
         Charges(Family::Array),
         &["cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"],
@@ -63,11 +69,6 @@ pub(super) static GROUPS: &[Group] = &[
     group(
         Lifetime(Object::Allocation),
         &["cuIpcGetMemHandle", "cuMemPoolExportPointer"],
-    ),
-    pending(
-        IPC,
-        Charges(Family::Ipc),
-        &["cuMemImportFromShareableHandle"],
     ),
     group(Queries(View::FreeMemory), &["cuMemGetInfo"]),
     group(Queries(View::TotalMemory), &["cuDeviceTotalMem"]),
@@ -139,11 +140,7 @@ pub(super) static GROUPS: &[Group] = &[
             "cuLogicalEndpointQuery",
             "cuLogicalEndpointUnbind",
             "cuMulticastAddDevice",
-            "cuMulticastBindAddr",
-            "cuMulticastBindMem",
-            "cuMulticastCreate",
             "cuMulticastGetGranularity",
-            "cuMulticastUnbind",
         ],
     ),
     passes(

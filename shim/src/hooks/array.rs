@@ -4,12 +4,13 @@ use core::ffi::c_uint;
 
 use cuda_headers::driver::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR,
-    CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUmipmappedArray, CUresult,
+    CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUarrayMapInfo, CUmipmappedArray, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
 use crate::hook::hooks;
 use crate::memory::array;
+use crate::memory::vmm::tiles;
 
 hooks! { DRIVER as fns;
     fn cuArrayCreate(
@@ -37,10 +38,30 @@ hooks! { DRIVER as fns;
         pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
         numMipmapLevels: c_uint,
     ) -> CUresult =
-        |call| array::create_levels(pHandle, pMipmappedArrayDesc, numMipmapLevels, &call);
+        |call| array::create_levels(pHandle, pMipmappedArrayDesc, Some(numMipmapLevels), &call);
 
     fn cuArrayDestroy(hArray: CUarray) -> CUresult = |call| array::destroy(hArray, &call);
 
     fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult =
         |call| array::destroy(hMipmappedArray, &call);
+
+    /// What is mapped in a sparse array keeps its physical memory.
+    fn cuMemMapArrayAsync(
+        mapInfoList: *mut CUarrayMapInfo,
+        count: c_uint,
+        hStream: CUstream,
+    ) -> CUresult = |call| {
+        // SAFETY: the caller's own list, as the driver asks.
+        unsafe { tiles::map(mapInfoList, count, &call) }
+    };
+
+    /// As `cuMemMapArrayAsync`.
+    fn cuMemMapArrayAsync_ptsz(
+        mapInfoList: *mut CUarrayMapInfo,
+        count: c_uint,
+        hStream: CUstream,
+    ) -> CUresult = |call| {
+        // SAFETY: the caller's own list, as the driver asks.
+        unsafe { tiles::map(mapInfoList, count, &call) }
+    };
 }

@@ -10,6 +10,7 @@ pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod copy;
+pub(crate) mod external;
 pub(crate) mod fill;
 pub(crate) mod graph;
 pub(crate) mod graph_memory;
@@ -36,6 +37,7 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     ipc::HOOKS,
     vmm::HOOKS,
     array::HOOKS,
+    external::HOOKS,
     view::HOOKS,
     launch::HOOKS,
     graph::HOOKS,

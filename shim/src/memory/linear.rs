@@ -2,7 +2,7 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, freed, ipc, pool, remember, reserve, rounded};
+use super::{Owner, Record, external, freed, ipc, pool, remember, remember_in, reserve, rounded};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
@@ -95,7 +95,10 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
     let addresses = &process.memory.addresses;
     let Some(record) = addresses.remove(address) else {
         // Another process's, imported from its pool, or nothing that we know.
-        return ipc::close(process, address, call);
+        return match ipc::close(process, address, call) {
+            Err(Aside::Unknown) => external::free(process, address, call),
+            answered => answered,
+        };
     };
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
@@ -109,7 +112,8 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
 
 fn record(process: &Process, context: Context<'_>, address: u64, bytes: u64) {
     let record = Record::new(bytes, context.device, Owner::Context(context.id));
-    remember(process, &process.memory.addresses, address, record);
+    let addresses = &process.memory.addresses;
+    remember_in(process, addresses, address, record, &context);
 }
 
 /// Undoes an allocation that turned out too large.

@@ -1,14 +1,18 @@
 //! What this process has allocated on its devices: one file for each family.
 
 pub(crate) mod array;
+pub(crate) mod external;
 pub(crate) mod graph;
 pub(crate) mod ipc;
+mod limits;
 pub(crate) mod linear;
 pub(crate) mod pool;
 mod shared;
 pub(crate) mod view;
 pub(crate) mod vmm;
 
+pub(crate) use self::limits::Limit;
+use crate::context::Context;
 use crate::device::{Device, Reservation};
 use crate::process::{self, Process};
 use crate::report;
@@ -27,6 +31,8 @@ pub(crate) struct Memory {
     graphs: graph::Graphs,
     ipc: ipc::Shared,
     physical: vmm::Physical,
+    externals: external::Externals,
+    limits: Table<limits::Kept>,
 }
 
 /// One allocation: what is charged, and for whom. Two plain words, which is what makes keeping it cheap.
@@ -83,6 +89,8 @@ impl Memory {
             graphs: graph::Graphs::new(),
             ipc: ipc::Shared::new(),
             physical: vmm::Physical::new(),
+            externals: external::Externals::new(),
+            limits: Table::new(),
         }
     }
 }
@@ -127,7 +135,8 @@ fn make_room(process: &Process, device: &Device, enough: &mut dyn FnMut() -> boo
     }
 }
 
-/// Gives back the linear, managed and array memory of a context that is gone.
+/// Gives back the linear, managed and array memory of a context that is gone, what it had imported from other APIs, and what
+/// its limits took. Physical memory, mappings and pools live until their own end.
 pub(crate) fn drop_context(process: &Process, context: u32) {
     let memory = &process.memory;
     memory.addresses.sweep(
@@ -147,6 +156,26 @@ pub(crate) fn drop_context(process: &Process, context: u32) {
     });
     for device in process.devices.iter() {
         memory.graphs.settle(device);
+    }
+    vmm::tiles::context_gone(process, context);
+    external::context_gone(process, context);
+    limits::context_gone(process, context);
+}
+
+/// Keeps a record of memory that goes with a context, unless that has gone meanwhile on another thread, and the memory
+/// with it.
+fn remember_in(
+    process: &Process,
+    table: &Table<Record>,
+    key: u64,
+    record: Record,
+    context: &Context<'_>,
+) {
+    remember(process, table, key, record);
+    if context.is_gone(process)
+        && let Some(record) = table.remove_if(key, |other| *other == record)
+    {
+        give_back(process, record);
     }
 }
 
@@ -186,10 +215,10 @@ fn give_back(process: &Process, record: Record) {
 }
 
 /// Bytes that the driver takes for a request.
-fn rounded(bytes: u64) -> u64 {
+pub(crate) fn rounded(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX)
 }
 
-fn number_of(device: &Device) -> u16 {
+pub(crate) fn number_of(device: &Device) -> u16 {
     u16::try_from(device.number).unwrap_or(u16::MAX)
 }

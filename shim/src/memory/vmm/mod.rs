@@ -1,5 +1,16 @@
 //! Physical memory (`cuMemCreate`): held until its last handle is released and its last mapping is gone, whatever contexts
-//! come and go. Once exported, until the process ends: who has imported it is not known here.
+//! come and go.
+//!
+//! Once exported it stays charged until the process ends: descriptors may be on their way, and processes of other groups
+//! may hold it. An import is charged when it is mapped, since only then its size is known, and only if nobody of the group
+//! is charged for exported memory of that size on that device: the descriptors of real drivers carry no identity. So
+//! memory that passes between groups is charged in both, and what is imported and never mapped only in the exporter's.
+
+mod blocks;
+mod boxes;
+pub(crate) mod multicast;
+mod share;
+pub(crate) mod tiles;
 
 use core::ffi::c_void;
 
@@ -7,37 +18,16 @@ use cuda_headers::driver::{
     CUdeviceptr, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmemLocation,
     CUmemLocationType, CUresult,
 };
-use quota_abi::sync::{AtomicU64, Ordering};
 
-use super::{number_of, reserve};
+pub(crate) use self::blocks::Physical;
+use self::blocks::{Block, Kind, Map};
+pub(crate) use self::share::{export, import};
+use super::{number_of, reserve, rounded};
 use crate::guard::Aside;
-use crate::process::{self, Process};
-use crate::table::Table;
+use crate::process;
 
-/// The physical memory of this process.
-pub(crate) struct Physical {
-    blocks: Table<Block>,
-    /// Number of its block, by handle.
-    handles: Table<u64>,
-    /// Mappings by their first address.
-    maps: Table<Map>,
-    next: AtomicU64,
-}
-
-#[derive(Copy, Clone)]
-struct Block {
-    bytes: u64,
-    device: u16,
-    /// References that handles hold.
-    handles: u32,
-    maps: u32,
-    exported: bool,
-}
-
-#[derive(Copy, Clone)]
-struct Map {
-    block: u64,
-    bytes: u64,
+fn wide(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
 }
 
 /// `cuMemCreate`: memory of the host is not the device's.
@@ -55,30 +45,22 @@ pub(crate) fn create(
     let location = unsafe { (*properties).location };
     let number = device_of(&location).ok_or(Aside::NotDeviceMemory)?;
     let device = process.devices.get(number).ok_or(Aside::Unknown)?;
-    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    let bytes = rounded(wide(bytes));
     let Some(reservation) = reserve(process, device, bytes) else {
         return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     };
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         reservation.keep();
-        let block = Block {
-            bytes,
-            device: number_of(device),
-            handles: 1,
-            maps: 0,
-            exported: false,
-        };
-        let physical = &process.memory.physical;
-        let number = physical.next.fetch_add(1, Ordering::Relaxed);
-        let _ = physical.blocks.insert(number, block);
+        let block = Block::new(Kind::Own, bytes, number_of(device));
         // SAFETY: the driver has just written it for its caller.
-        let _ = physical.handles.insert(unsafe { handle.read() }, number);
+        let handle = unsafe { handle.read() };
+        process.memory.physical.add(handle, block);
     }
     Ok(answer)
 }
 
-/// `cuMemRelease`.
+/// `cuMemRelease`, of physical memory and of multicast objects.
 pub(crate) fn release(
     handle: CUmemGenericAllocationHandle,
     call: &impl Fn() -> CUresult,
@@ -88,14 +70,9 @@ pub(crate) fn release(
     let number = physical.handles.get(handle).ok_or(Aside::Unknown)?;
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
-        let left = physical.blocks.with(number, |block| {
+        physical.change(process, number, |block| {
             block.handles = block.handles.saturating_sub(1);
-            block.handles
         });
-        if left == Some(0) {
-            physical.handles.remove_if(handle, |other| *other == number);
-        }
-        physical.settle(process, number);
     }
     Ok(answer)
 }
@@ -111,18 +88,23 @@ pub(crate) fn retain(
     }
     let process = process::limited()?;
     let physical = &process.memory.physical;
-    let address = u64::try_from(address.addr()).unwrap_or(0);
-    let number = physical.mapped_at(address).ok_or(Aside::Unknown)?;
     let answer = call();
-    if answer == CUresult::CUDA_SUCCESS {
+    if answer != CUresult::CUDA_SUCCESS {
+        return Ok(answer);
+    }
+    // SAFETY: the driver has just written it for its caller.
+    let handle = unsafe { handle.read() };
+    // Documented: the handle by which the memory was mapped. Looked for by address only if it is another one.
+    let known = physical.handles.get(handle);
+    let number = known.or_else(|| physical.mapped_at(wide(address.addr())));
+    if let Some(number) = number {
         physical.blocks.with(number, |block| block.handles += 1);
-        // SAFETY: the driver has just written it for its caller.
-        let _ = physical.handles.insert(unsafe { handle.read() }, number);
+        let _ = physical.handles.insert(handle, number);
     }
     Ok(answer)
 }
 
-/// `cuMemMap`.
+/// `cuMemMap`. The first mapping of an import tells its size.
 pub(crate) fn map(
     address: CUdeviceptr,
     bytes: usize,
@@ -132,10 +114,14 @@ pub(crate) fn map(
     let process = process::limited()?;
     let physical = &process.memory.physical;
     let block = physical.handles.get(handle).ok_or(Aside::Unknown)?;
+    let bytes = wide(bytes);
     physical.blocks.with(block, |block| block.maps += 1);
-    let answer = call();
+    let answer = if share::learn_size(process, block, rounded(bytes)) {
+        call()
+    } else {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY
+    };
     if answer == CUresult::CUDA_SUCCESS {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let _ = physical.maps.insert(address, Map { block, bytes });
     } else {
         physical.unmapped(process, block);
@@ -156,7 +142,7 @@ pub(crate) fn unmap(
     if answer != CUresult::CUDA_SUCCESS {
         return Ok(answer);
     }
-    let end = address.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+    let end = address.saturating_add(wide(bytes));
     let mut at = address;
     while at < end {
         let Some(map) = physical.maps.remove(at) else {
@@ -173,63 +159,6 @@ pub(crate) fn unmap(
             .sweep(inside, |_, map| physical.unmapped(process, map.block));
     }
     Ok(answer)
-}
-
-/// `cuMemExportToShareableHandle`.
-pub(crate) fn export(
-    handle: CUmemGenericAllocationHandle,
-    call: &impl Fn() -> CUresult,
-) -> Result<CUresult, Aside> {
-    let process = process::limited()?;
-    let physical = &process.memory.physical;
-    let block = physical.handles.get(handle).ok_or(Aside::Unknown)?;
-    let answer = call();
-    if answer == CUresult::CUDA_SUCCESS {
-        physical.blocks.with(block, |block| block.exported = true);
-    }
-    Ok(answer)
-}
-
-impl Physical {
-    pub(crate) const fn new() -> Self {
-        Self {
-            blocks: Table::new(),
-            handles: Table::new(),
-            maps: Table::new(),
-            next: AtomicU64::new(1),
-        }
-    }
-
-    fn unmapped(&self, process: &Process, number: u64) {
-        self.blocks.with(number, |block| {
-            block.maps = block.maps.saturating_sub(1);
-        });
-        self.settle(process, number);
-    }
-
-    /// Gives a block back when nothing holds it any more.
-    fn settle(&self, process: &Process, number: u64) {
-        let unheld = |block: &Block| block.handles == 0 && block.maps == 0 && !block.exported;
-        if let Some(block) = self.blocks.remove_if(number, unheld)
-            && let Some(device) = process.devices.by_number(block.device.into())
-        {
-            device.refund(block.bytes);
-        }
-    }
-
-    /// The block mapped at an address, which may lie inside its mapping.
-    fn mapped_at(&self, address: u64) -> Option<u64> {
-        if let Some(map) = self.maps.get(address) {
-            return Some(map.block);
-        }
-        let mut found = None;
-        self.maps.for_each(|start, map| {
-            if address.wrapping_sub(start) < map.bytes {
-                found = Some(map.block);
-            }
-        });
-        found
-    }
 }
 
 /// Number of the device that a location is on.

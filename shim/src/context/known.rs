@@ -1,0 +1,214 @@
+//! The contexts that are known, by handle and by device.
+
+use cuda_headers::driver::{CUcontext, CUgreenCtx};
+use quota_abi::sync::{AtomicU32, Ordering};
+
+use crate::device::Device;
+use crate::recent::Recent;
+use crate::table::Table;
+
+/// The contexts of this process by handle.
+pub(crate) struct Contexts {
+    known: Table<Known>,
+    /// Number of its device, by green context.
+    pub(super) greens: Table<u16>,
+    recent: Recent,
+    next: AtomicU32,
+    ends: AtomicU32,
+}
+
+/// What is known of a handle.
+#[derive(Copy, Clone)]
+pub(super) struct Known {
+    pub(super) id: u32,
+    pub(super) device: u16,
+    /// The primary one of its device, or a green one, whose memory is the primary one's.
+    pub(super) primary: bool,
+    /// `cuCtxAttach` less `cuCtxDetach`.
+    attached: u32,
+}
+
+/// This process's contexts on one device.
+#[derive(Default)]
+pub(crate) struct DeviceContexts {
+    /// How many there are, those in the making included.
+    pub(super) count: u32,
+    /// Whether the primary one is among them.
+    pub(super) primary: bool,
+    /// Its number, by whatever handle it is met; 0 while it has none.
+    primary_id: u32,
+    /// Whether they are charged.
+    pub(super) charged: bool,
+}
+
+impl DeviceContexts {
+    /// Counts one more if there are any.
+    pub(super) fn join(&mut self) -> bool {
+        if self.charged {
+            self.count += 1;
+        }
+        self.charged
+    }
+
+    /// Counts one less, and gives the charge back with the last.
+    pub(super) fn end(&mut self, device: &Device) {
+        self.count = self.count.saturating_sub(1);
+        if self.count == 0 && core::mem::take(&mut self.charged) {
+            device.refund(device.context_charge);
+        }
+    }
+
+    /// The primary one is there now; what this call counted stays only if it was not before.
+    pub(super) fn primary_is_there(&mut self, device: &Device) {
+        if core::mem::replace(&mut self.primary, true) {
+            self.end(device);
+        }
+    }
+
+    /// The primary one is gone.
+    pub(super) fn primary_has_ended(&mut self) {
+        (self.primary, self.primary_id) = (false, 0);
+    }
+}
+
+impl Contexts {
+    pub(crate) const fn new() -> Self {
+        Self {
+            known: Table::new(),
+            greens: Table::new(),
+            recent: Recent::new(),
+            next: AtomicU32::new(1),
+            ends: AtomicU32::new(0),
+        }
+    }
+
+    /// A context that was current lately.
+    #[inline]
+    pub(super) fn recent(&self, handle: CUcontext) -> Option<Known> {
+        self.recent.get(key(handle)).map(Known::unpack)
+    }
+
+    /// Finds a context, and keeps it at hand. Kept under the table's lock, so that what is being taken is not kept.
+    #[cold]
+    pub(super) fn find(&self, handle: CUcontext) -> Option<Known> {
+        let key = key(handle);
+        self.known.with(key, |known| {
+            self.recent.put(key, known.pack());
+            *known
+        })
+    }
+
+    /// Forgets a context that is about to be destroyed.
+    pub(super) fn take(&self, handle: CUcontext) -> Option<Known> {
+        let known = self.known.remove(key(handle));
+        self.recent.forget(key(handle));
+        self.ends.fetch_add(1, Ordering::AcqRel);
+        known
+    }
+
+    /// It has not been destroyed.
+    pub(super) fn put_back(&self, handle: CUcontext, known: Known) {
+        let _ = self.known.get_or_insert(key(handle), known);
+    }
+
+    /// Adds a context, or finds the one of the same handle.
+    pub(super) fn add(&self, handle: CUcontext, device: &Device, primary: bool) -> Known {
+        let id = if primary {
+            let mut contexts = device.contexts.lock();
+            if contexts.primary_id == 0 {
+                contexts.primary_id = self.number();
+            }
+            contexts.primary_id
+        } else {
+            self.number()
+        };
+        let fresh = Known {
+            id,
+            device: u16::try_from(device.number).unwrap_or(0),
+            primary,
+            attached: 0,
+        };
+        self.known
+            .get_or_insert(key(handle), fresh)
+            .unwrap_or(fresh)
+    }
+
+    fn number(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Forgets the primary context of a device, by every handle, and shows its number.
+    pub(super) fn take_primary(&self, device: &Device, mut gone: impl FnMut(u32)) {
+        self.ends.fetch_add(1, Ordering::AcqRel);
+        let is_it =
+            |_: u64, known: &Known| known.primary && usize::from(known.device) == device.number;
+        self.known.sweep(is_it, |handle, known| {
+            self.recent.forget(handle);
+            gone(known.id);
+        });
+    }
+
+    /// The number of a device's primary context, if it is known.
+    pub(super) fn primary_id(&self, device: &Device) -> Option<u32> {
+        Some(device.contexts.lock().primary_id).filter(|id| *id != 0)
+    }
+
+    /// How many contexts have ended, or were about to.
+    #[inline]
+    pub(super) fn ends(&self) -> u32 {
+        self.ends.load(Ordering::Acquire)
+    }
+
+    #[cold]
+    pub(super) fn has_ended(&self, id: u32) -> bool {
+        let mut found = false;
+        self.known.for_each(|_, known| found |= known.id == id);
+        !found
+    }
+
+    /// `cuCtxAttach`: rare and deprecated, so by a walk.
+    pub(super) fn attached(&self, id: u32) {
+        let mut handle = 0;
+        self.known.for_each(|key, known| {
+            if known.id == id {
+                handle = key;
+            }
+        });
+        self.known.with(handle, |known| known.attached += 1);
+    }
+
+    /// Whether it outlives a detach.
+    pub(super) fn is_shared(&self, handle: CUcontext) -> bool {
+        let attached = self.known.with(key(handle), |known| known.attached);
+        attached.is_some_and(|attached| attached > 0)
+    }
+
+    pub(super) fn detached(&self, handle: CUcontext) {
+        self.known.with(key(handle), |known| {
+            known.attached = known.attached.saturating_sub(1);
+        });
+    }
+}
+
+impl Known {
+    fn pack(self) -> u64 {
+        u64::from(self.id) << 32 | u64::from(self.device) << 1 | u64::from(self.primary)
+    }
+
+    fn unpack(facts: u64) -> Self {
+        Self {
+            id: u32::try_from(facts >> 32).unwrap_or(0),
+            device: u16::try_from(facts >> 1 & 0xffff).unwrap_or(0),
+            primary: facts & 1 != 0,
+            attached: 0,
+        }
+    }
+}
+
+pub(super) fn key(handle: CUcontext) -> u64 {
+    u64::try_from(handle.0.addr()).unwrap_or(0)
+}
+
+pub(super) fn green_key(handle: CUgreenCtx) -> u64 {
+    u64::try_from(handle.0.addr()).unwrap_or(0)
+}
