@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::account::Account;
 use crate::mutex::{AliveLock, RobustMutex};
+use crate::objects::{MAX_OBJECTS, Object};
 use crate::slices::{DeviceTime, Door};
 
 /// Most devices that one simulation can have.
@@ -16,7 +17,7 @@ pub(crate) const MAX_TENANTS: usize = 128;
 pub(crate) const LABEL_BYTES: usize = 64;
 
 /// Increase with every change of a type below: a file of another layout is replaced.
-pub(crate) const LAYOUT_VERSION: u32 = 4;
+pub(crate) const LAYOUT_VERSION: u32 = 5;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"gpusim\0\0");
 
 /// The file.
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) devices: [Device; MAX_DEVICES],
     pub(crate) tenants: [Tenant; MAX_TENANTS],
     pub(crate) processes: [Process; MAX_PROCESSES],
+    pub(crate) objects: [Object; MAX_OBJECTS],
 }
 
 #[repr(C)]

@@ -19,6 +19,7 @@ mod hash;
 mod layout;
 mod member;
 mod mutex;
+mod objects;
 mod region;
 mod simulation;
 mod slices;

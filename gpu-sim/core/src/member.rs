@@ -151,7 +151,7 @@ impl Member {
 }
 
 /// Bytes whose number a request told.
-const fn exact(held: u64, requested: u64) -> Amount {
+pub(crate) const fn exact(held: u64, requested: u64) -> Amount {
     Amount {
         held,
         requested,

@@ -238,6 +238,7 @@ impl LockedRegion {
     fn retire(&mut self, slot: usize) {
         let now = now_ns();
         let slice = self.shared().slice_ns;
+        self.shared_mut().let_go_of_all(slot);
         for device in 0..self.shared().device_count as usize {
             // Its queue ends here; what it was dealt until now, it has had.
             let lane = &self.shared().devices[device].time.lanes[slot];

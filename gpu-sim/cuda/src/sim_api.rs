@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use gpu_sim_core::Simulation;
 
-use crate::{entry, state, symbols};
+use crate::{entry, state, symbols, vmm};
 
 /// The simulation that the environment names, whether or not this process has called `cuInit`.
 fn simulation() -> Option<Arc<Simulation>> {
@@ -38,6 +38,7 @@ pub unsafe extern "C" fn gpuSimSnapshot(json: *mut c_char, capacity: usize) -> c
     let Some(simulation) = simulation() else {
         return -1;
     };
+    vmm::collect();
     let text = simulation.snapshot().to_json();
     if !json.is_null() && capacity > 0 {
         let kept = text.len().min(capacity - 1);

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cuda_headers::driver::{CUdevice, CUresult};
 
 use crate::ctx::Context;
-use crate::{array, ipc, pool, state};
+use crate::{array, ipc, pool, state, vmm};
 pub(crate) use arena::{Arena, BLOCK};
 pub(crate) use entries::null_address;
 pub(crate) use file::zero;
@@ -106,6 +106,7 @@ impl Owner {
 
 /// Takes `held` bytes of a device, of which the application asked for `requested`.
 pub(crate) fn charge(core: usize, held: usize, requested: usize) -> Result<(), CUresult> {
+    vmm::collect();
     state::member()?
         .charge(core, held as u64, requested as u64)
         .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)

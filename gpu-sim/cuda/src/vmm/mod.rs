@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cuda_headers::driver::{CUmemAccess_flags, CUresult};
 
 use crate::memory::{self, Allocation, BLOCK, Family, Owner};
-use physical::{Physical, Place};
+use physical::Place;
+pub(crate) use physical::{Physical, get};
+pub(crate) use share::{collect, open};
 
 /// One mapping of `cuMemMap`.
 pub(crate) struct Mapping {

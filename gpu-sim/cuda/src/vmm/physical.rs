@@ -1,8 +1,7 @@
 //! Physical memory: what a `CUmemGenericAllocationHandle` stands for.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cuda_headers::driver::{
     CUdevice, CUmemAllocationHandleType as HandleType, CUmemAllocationProp, CUmemAllocationType,
@@ -12,6 +11,7 @@ use cuda_headers::driver::{
 use crate::device;
 use crate::handles::{Kind, Table};
 use crate::memory::{self, BLOCK, charge, refund};
+use crate::vmm::share::{self, Key};
 
 /// Where memory is, or who accesses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,15 +53,15 @@ pub(super) enum Source {
 }
 
 /// A piece of memory, which lives as long as a handle or a mapping refers to it.
-pub(super) struct Physical {
+pub(crate) struct Physical {
     pub(super) size: usize,
     pub(super) place: Place,
     pub(super) source: Source,
     pub(super) prop: CUmemAllocationProp,
-    /// Given to another process, which may go on using the bytes when this one is done.
-    pub(super) exported: AtomicBool,
-    /// (handle, how often it must be released), while there is one.
-    handle: Mutex<Option<(usize, u32)>>,
+    /// Set once other processes may hold it too.
+    pub(super) shared: OnceLock<Key>,
+    /// Its handle, the same for as long as it lives.
+    number: OnceLock<usize>,
 }
 
 // SAFETY: the properties hold a pointer that only Windows uses and that is never followed.
@@ -69,19 +69,36 @@ unsafe impl Send for Physical {}
 // SAFETY: as above; everything else is constant or locked.
 unsafe impl Sync for Physical {}
 
-static HANDLES: Table<Arc<Physical>> = Table::new(Kind::Allocation);
+/// What a handle stands for.
+struct Handle {
+    physical: Weak<Physical>,
+    owed: Mutex<Owed>,
+}
+
+/// The memory, while the handle must still be released, and how often.
+#[derive(Default)]
+struct Owed {
+    physical: Option<Arc<Physical>>,
+    releases: u32,
+}
+
+static HANDLES: Table<Handle> = Table::new(Kind::Allocation);
 
 impl Drop for Physical {
     fn drop(&mut self) {
+        if let Some(number) = self.number.get() {
+            HANDLES.remove(*number);
+        }
+        if let Some(key) = self.shared.get() {
+            return share::let_go(self, *key);
+        }
         let Source::Own(offset) = self.source else {
             return;
         };
         if let Some((_, core)) = self.place.device() {
             refund(core, self.size, self.size);
         }
-        if !self.exported.load(Ordering::Relaxed)
-            && let Ok(mut memory) = memory::lock()
-        {
+        if let Ok(mut memory) = memory::lock() {
             memory.arena.put_physical(offset, self.size);
         }
     }
@@ -98,6 +115,12 @@ pub(super) fn check(prop: &CUmemAllocationProp) -> Result<Place, CUresult> {
         | HandleType::CU_MEM_HANDLE_TYPE_WIN32_KMT.0
         | HandleType::CU_MEM_HANDLE_TYPE_FABRIC.0;
     let asked = prop.requestedHandleTypes.0;
+    // Documented: no process but this one can have host memory without a node.
+    let location = prop.location.type_;
+    let local = location == CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST && asked != 0;
+    if local || location == CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
     if asked & !known != 0 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
@@ -125,70 +148,98 @@ pub(super) fn create(
         }
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     };
-    Ok(add(Physical {
-        size,
-        place,
-        source: Source::Own(offset),
-        prop: *prop,
-        exported: AtomicBool::new(false),
-        handle: Mutex::new(None),
-    }))
+    Ok(add(Physical::new(size, place, Source::Own(offset), *prop)))
 }
 
-/// Memory of another process.
-pub(super) fn import(
-    file: OwnedFd,
-    offset: usize,
-    size: usize,
-    place: Place,
-    prop: CUmemAllocationProp,
-) -> CUmemGenericAllocationHandle {
-    add(Physical {
-        size,
-        place,
-        source: Source::Imported(file, offset),
-        prop,
-        exported: AtomicBool::new(false),
-        handle: Mutex::new(None),
-    })
+impl Physical {
+    pub(super) fn new(
+        size: usize,
+        place: Place,
+        source: Source,
+        prop: CUmemAllocationProp,
+    ) -> Self {
+        Self {
+            size,
+            place,
+            source,
+            prop,
+            shared: OnceLock::new(),
+            number: OnceLock::new(),
+        }
+    }
+
+    /// Whether it was created to back tiles of sparse arrays.
+    pub(crate) fn is_tile_pool(&self) -> bool {
+        self.prop.allocFlags.usage & TILE_POOL != 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.size
+    }
+
+    /// Index of its device in the simulation.
+    pub(crate) fn core(&self) -> Option<usize> {
+        self.place.device().map(|(_, core)| core)
+    }
 }
 
-fn add(physical: Physical) -> CUmemGenericAllocationHandle {
+/// `CU_MEM_CREATE_USAGE_TILE_POOL`.
+const TILE_POOL: u16 = 1;
+
+pub(super) fn add(physical: Physical) -> CUmemGenericAllocationHandle {
     retain(&Arc::new(physical))
 }
 
-/// The handle of a piece of memory, with one more release owed.
+/// The handle of a piece of memory, with one more release owed. Documented: the same value as long as it is mapped.
 pub(super) fn retain(physical: &Arc<Physical>) -> CUmemGenericAllocationHandle {
-    let mut handle = physical
-        .handle
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    let (number, owed) = handle.get_or_insert_with(|| (HANDLES.insert(Arc::clone(physical)), 0));
-    *owed += 1;
-    *number as CUmemGenericAllocationHandle
+    let new = || {
+        HANDLES.insert(Handle {
+            physical: Arc::downgrade(physical),
+            owed: Mutex::default(),
+        })
+    };
+    let number = *physical.number.get_or_init(new);
+    if let Some(handle) = HANDLES.get(number) {
+        let mut owed = handle.owed();
+        owed.releases += 1;
+        owed.physical = Some(Arc::clone(physical));
+    }
+    number as CUmemGenericAllocationHandle
 }
 
-pub(super) fn get(handle: CUmemGenericAllocationHandle) -> Result<Arc<Physical>, CUresult> {
+impl Handle {
+    fn owed(&self) -> MutexGuard<'_, Owed> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn handle(handle: CUmemGenericAllocationHandle) -> Result<Arc<Handle>, CUresult> {
     let found = usize::try_from(handle)
         .ok()
         .and_then(|handle| HANDLES.get(handle));
     found
-        .map(|found| Arc::clone(&*found))
+        .filter(|found| found.owed().releases > 0)
         .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
-pub(super) fn release(handle: CUmemGenericAllocationHandle) -> Result<(), CUresult> {
-    let physical = get(handle)?;
-    let mut own = physical
-        .handle
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    if let Some((number, owed)) = own.as_mut() {
-        *owed -= 1;
-        if *owed == 0 {
-            HANDLES.remove(*number);
-            *own = None;
+pub(crate) fn get(number: CUmemGenericAllocationHandle) -> Result<Arc<Physical>, CUresult> {
+    let found = handle(number)?.physical.upgrade();
+    found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+pub(super) fn release(number: CUmemGenericAllocationHandle) -> Result<(), CUresult> {
+    let handle = handle(number)?;
+    let last = {
+        let mut owed = handle.owed();
+        owed.releases -= 1;
+        if owed.releases == 0 {
+            owed.physical.take()
+        } else {
+            None
         }
-    }
+    };
+    // The memory goes now, if nothing is mapped: outside the lock.
+    drop(handle);
+    drop(last);
     Ok(())
 }
