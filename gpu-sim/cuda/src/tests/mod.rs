@@ -73,6 +73,7 @@ impl Gpu {
 
     /// (held, requested) by this process on a device, the context itself not counted.
     fn usage(&self, device: usize) -> (u64, u64) {
+        crate::vmm::collect();
         let usage = crate::state::member().unwrap().usage(device);
         let context = crate::state::simulation().unwrap().context_bytes();
         (usage.used.saturating_sub(context), usage.requested)
