@@ -6,8 +6,10 @@ use crate::spelling::{self, Ppm, Wrong};
 
 /// What a context is charged where nobody says otherwise.
 pub const CONTEXT_DEFAULT: u64 = 400 << 20;
-/// Aliases are read for devices below this number.
-const ALIASES: u32 = 32;
+/// Characters of a value that a refusal repeats: the reason and the example must find room in the line as well.
+const QUOTED: usize = 60;
+/// Aliases are read for devices below this number: far more than there are, so that a slip is found out.
+const ALIASES: u32 = 100;
 
 /// Everything that the variables say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -250,9 +252,13 @@ impl fmt::Display for Refusal {
             wrong,
             example,
         } = self;
+        let mut ends = value.char_indices().map(|(at, _)| at);
+        let end = ends.nth(QUOTED).unwrap_or(value.len());
         write!(
             f,
-            "{variable}={value:?} {wrong}; write for example {variable}={example}"
+            "{variable}={:?}{} {wrong}; write for example {variable}={example}",
+            value.get(..end).unwrap_or_default(),
+            if end < value.len() { "..." } else { "" }
         )
     }
 }
@@ -521,6 +527,21 @@ mod tests {
         ];
         assert_eq!(given(&both).unwrap().uncovered(Some(0), &LAST), None);
         assert_eq!(Settings::default().uncovered(Some(0), &LAST), None);
+    }
+
+    #[test]
+    fn a_long_value_does_not_push_the_mend_out() {
+        let long: &'static str = "9".repeat(100_000).leak();
+        let line = given(&[("GPU_QUOTA_MEMORY", long)])
+            .unwrap_err()
+            .to_string();
+        assert!(line.contains("...") && line.ends_with("GPU_QUOTA_MEMORY=4GiB"));
+        assert!(line.len() < 200, "{line}");
+        let text: &'static str = "ä".repeat(61).leak();
+        let line = given(&[("GPU_QUOTA_MEMORY", text)])
+            .unwrap_err()
+            .to_string();
+        assert!(line.contains(&"ä".repeat(60)) && !line.contains(text));
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub const WHOLE: Ppm = 1_000_000;
 /// Larger sizes are typing errors; and sums over a group's processes stay far from overflow.
 const LARGEST: u64 = 1 << 60;
 
+/// Digits after the point: with more, a number that is not too large could be one here.
+const FINEST: usize = 15;
+
 /// Why a spelling is refused.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Wrong {
@@ -22,6 +25,8 @@ pub enum Wrong {
     Zero,
     /// A fraction of a byte.
     Fraction,
+    /// More digits after the point than anybody means.
+    TooFine,
     /// Larger than any device.
     TooLarge,
     /// More than the whole device.
@@ -46,6 +51,7 @@ impl fmt::Display for Wrong {
             Self::Unit => "has an unknown unit",
             Self::Zero => "must be more than zero",
             Self::Fraction => "is not a whole number of bytes",
+            Self::TooFine => "has too many digits after the point",
             Self::TooLarge => "is too large",
             Self::MoreThanWhole => "is more than 100 %",
             Self::Device => "names a device neither by number nor by UUID",
@@ -243,6 +249,14 @@ impl<'a> Number<'a> {
             },
             None => ("", rest),
         };
+        // Zeros at the end of a fraction are nothing; one stays, since "1.0" is written as a fraction.
+        let fraction = match fraction.trim_end_matches('0') {
+            "" if !fraction.is_empty() => "0",
+            fraction => fraction,
+        };
+        if fraction.len() > FINEST {
+            return Err(Wrong::TooFine);
+        }
         let mut digits = 0_u128;
         let mut scale = 1_u128;
         for digit in whole.bytes().chain(fraction.bytes()) {
@@ -307,6 +321,8 @@ mod tests {
             ("2t", 2 << 40),
             ("2TB", 2_000_000_000_000),
             ("0.0001KiB", 0),
+            ("1.000000000000000000000000000000GiB", 1 << 30),
+            ("1.500000000000000000000000000000k", 1536),
         ] {
             let expected = if bytes == 0 {
                 Err(Wrong::Zero)
@@ -335,6 +351,8 @@ mod tests {
             (".5GiB", Wrong::Number),
             ("1.GiB", Wrong::Number),
             ("1.5", Wrong::Fraction),
+            ("1.0", Wrong::Fraction),
+            ("1.0000000000000001GiB", Wrong::TooFine),
             ("4gb", Wrong::Unit),
             ("4gib", Wrong::Unit),
             ("4e9", Wrong::Unit),

@@ -10,6 +10,9 @@
 
 use quota_tests::{Client, Finished, GIB, MIB, Sim, artefacts};
 
+/// Variables, the device that they leave out, how the line begins, and the mend in it.
+type Case<'a> = (&'a [(&'a str, &'a str)], usize, &'a str, &'a str);
+
 /// A list that leaves out a device which the program sees stops it: the line names the variable, the device by number and
 /// UUID, and what to add. What is added so is accepted.
 #[test]
@@ -17,7 +20,7 @@ fn a_list_that_leaves_out_a_device_is_refused() {
     let sim = Sim::new().with("GPU_SIM_DEVICES", "2");
     let uuids = uuids(&sim);
     let init = || sim.client("init");
-    let cases: [(&[(&str, &str)], usize, &str, &str); 6] = [
+    let cases: [Case<'_>; 6] = [
         (
             &[("GPU_QUOTA_MEMORY", "0=4GiB")],
             1,
@@ -72,6 +75,28 @@ fn a_list_that_leaves_out_a_device_is_refused() {
         ("CUDA_DEVICE_MEMORY_LIMIT_1", "0"),
     ];
     assert_eq!(with(init(), &aliases).run().ok().number("init"), 0);
+}
+
+/// A list that names none of the devices there are is a slip, not a quota.
+#[test]
+fn a_list_of_other_devices_is_refused() {
+    let sim = Sim::new();
+    for (variable, value) in [
+        ("GPU_QUOTA_MEMORY", "7=1GiB"),
+        ("GPU_QUOTA_MEMORY", "999=1GiB"),
+        (
+            "GPU_QUOTA_MEMORY",
+            "GPU-deadbeef-0000-0000-0000-000000000000=1GiB",
+        ),
+        ("GPU_QUOTA_COMPUTE", "1=30%"),
+        ("CUDA_DEVICE_MEMORY_LIMIT_40", "2g"),
+        ("CUDA_DEVICE_SM_LIMIT_1", "30"),
+    ] {
+        let refused = sim.client("init").env(variable, value).run().ok();
+        assert_eq!(refused.stdout, "init=800\n", "{variable}={value}");
+        let begin = format!("{variable} leaves out device 0 (GPU-");
+        assert!(refused.stderr.contains(&begin), "{}", refused.stderr);
+    }
 }
 
 /// Only what the program sees counts, and what it does not see may be named: one list serves a whole host.
