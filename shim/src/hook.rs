@@ -153,10 +153,12 @@ macro_rules! hooks {
                     return unsafe { real($($arg),*) };
                 }
                 let answered = core::cell::Cell::new(None);
-                let $call = || -> $answer {
+                let latest = &answered;
+                // It has the arguments themselves: by reference it would be twice as many words on the way of each launch.
+                let $call = move || -> $answer {
                     // SAFETY: the real function of this name and type, with its caller's own arguments.
                     let answer = unsafe { real($($arg),*) };
-                    answered.set(Some(answer));
+                    latest.set(Some(answer));
                     answer
                 };
                 $crate::guard::run(&answered, &$call, || $body)

@@ -1,6 +1,6 @@
 //! The way of a launch.
 //!
-//! Almost always ([`Engine::submit`]'s first branch) a thread pays for a launch out of what it has: it reads one word
+//! Almost always ([`Engine::spend`]) a thread pays for a launch out of what it has: it reads one word
 //! that is hardly ever written, its own memory, and one line of the cost table. Everything else is the
 //! refill ([`Engine::refill`]): the clock, the bucket, waiting, events.
 
@@ -132,36 +132,37 @@ impl Engine {
         self.hot.captures.load(Relaxed) > 0
     }
 
-    /// Launches `work` by `launch`, when there is time for it. Called only with a limit somewhere.
+    /// Launches work of this shape on `stream` by `launch`, if the thread can pay for it out of what it has. `None`: it has to
+    /// [refill](Self::refill). Called only with a limit somewhere.
     #[inline]
-    pub(super) fn submit(
+    pub(super) fn spend(
         &self,
-        gpu: &impl Gpu,
         thread: &Thread,
-        work: &Work,
+        shape: u64,
+        stream: Stream,
         launch: &impl Fn() -> CUresult,
-    ) -> CUresult {
-        if thread.epoch.get() == self.epoch()
-            && let Some(price) = self.costs.price(work.shape)
-        {
-            let key = work.stream.key();
-            let span = thread.span(key);
-            if thread.batch.get() >= price && thread.left.get() > 0 && span.stream.get() == key {
-                thread.spend(span, work.shape, price);
-                let answer = launch();
-                if answer != CUresult::CUDA_SUCCESS {
-                    thread.unspend(span, price);
-                }
-                return answer;
-            }
+    ) -> Option<CUresult> {
+        if thread.epoch.get() != self.epoch() {
+            return None;
         }
-        self.refill(gpu, thread, work, launch)
+        let price = self.costs.price(shape)?;
+        let key = stream.key();
+        let span = thread.span(key);
+        if thread.batch.get() < price || thread.left.get() == 0 || span.stream.get() != key {
+            return None;
+        }
+        thread.spend(span, shape, price);
+        let answer = launch();
+        if answer != CUresult::CUDA_SUCCESS {
+            thread.unspend(span, price);
+        }
+        Some(answer)
     }
 
-    /// The other way of a launch.
+    /// The other way of a launch: takes more, waits until there is some, and measures.
     #[cold]
     #[inline(never)]
-    fn refill(
+    pub(super) fn refill(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,

@@ -36,8 +36,8 @@ use quota_abi::bucket::Rate;
 use self::driver::Driver;
 use self::engine::{Engine, UNKNOWN, UNLIMITED};
 use self::gpu::Context;
-use self::shape::Work;
 pub(crate) use self::shape::{Geometry, Stream};
+use self::shape::{Work, graph_shape};
 use self::thread::Thread;
 use crate::guard::Aside;
 use crate::process::{self, Process};
@@ -90,9 +90,18 @@ pub(crate) fn kernel(
     joined: impl FnOnce() -> bool,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    submit(call, || {
-        Work::kernel(function, geometry, ENGINE.costs.generation(), on, joined())
-    })
+    ready()?;
+    let generation = ENGINE.costs.generation();
+    THREAD
+        .try_with(|thread| {
+            let shape = geometry.shape(function, generation);
+            if let Some(answer) = ENGINE.spend(thread, shape, on, call) {
+                return answer;
+            }
+            let work = Work::kernel(function, geometry, generation, on, joined());
+            ENGINE.refill(&Driver, thread, &work, call)
+        })
+        .map_err(|_| Aside::Unknown)
 }
 
 /// A graph launch.
@@ -102,9 +111,18 @@ pub(crate) fn graph(
     on: Stream,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    submit(call, || {
-        Work::graph(exec.0.addr(), ENGINE.costs.generation(), on)
-    })
+    ready()?;
+    let (exec, generation) = (exec.0.addr(), ENGINE.costs.generation());
+    THREAD
+        .try_with(|thread| {
+            let shape = graph_shape(exec, generation);
+            if let Some(answer) = ENGINE.spend(thread, shape, on, call) {
+                return answer;
+            }
+            let work = Work::graph(exec, generation, on);
+            ENGINE.refill(&Driver, thread, &work, call)
+        })
+        .map_err(|_| Aside::Unknown)
 }
 
 /// A fill, or a copy within the device, that reads and writes `traffic` bytes of its memory.
@@ -160,15 +178,6 @@ fn geometry(part: &CUDA_LAUNCH_PARAMS) -> Geometry {
         block: [part.blockDimX, part.blockDimY, part.blockDimZ],
         shared: part.sharedMemBytes,
     }
-}
-
-#[inline]
-fn submit(call: &impl Fn() -> CUresult, work: impl FnOnce() -> Work) -> Result<CUresult, Aside> {
-    ready()?;
-    let work = work();
-    THREAD
-        .try_with(|thread| ENGINE.submit(&Driver, thread, &work, call))
-        .map_err(|_| Aside::Unknown)
 }
 
 /// Makes sure that limits were looked for, and that there is one.
@@ -315,15 +324,11 @@ pub(crate) fn functions_go() {
 /// An executable graph is about to be destroyed.
 pub(crate) fn graph_goes(exec: CUgraphExec) {
     let generation = ENGINE.costs.generation();
-    ENGINE
-        .costs
-        .forget(Work::graph_shape(exec.0.addr(), generation));
+    ENGINE.costs.forget(graph_shape(exec.0.addr(), generation));
 }
 
 /// An executable graph was changed: its next launch may take another time.
 pub(crate) fn graph_changed(exec: CUgraphExec) {
     let generation = ENGINE.costs.generation();
-    ENGINE
-        .costs
-        .doubt(Work::graph_shape(exec.0.addr(), generation));
+    ENGINE.costs.doubt(graph_shape(exec.0.addr(), generation));
 }

@@ -250,10 +250,15 @@ impl Process {
             stream,
             joined,
         );
-        let answer = self.engine.submit(model, &self.thread, &work, &|| {
+        let launched = || {
             model.launch(stream.key(), ns);
             CUresult::CUDA_SUCCESS
-        });
+        };
+        let thread = &self.thread;
+        let answer = self
+            .engine
+            .spend(thread, work.shape, stream, &launched)
+            .unwrap_or_else(|| self.engine.refill(model, thread, &work, &launched));
         assert_eq!(answer, CUresult::CUDA_SUCCESS);
     }
 }

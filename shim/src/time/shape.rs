@@ -46,15 +46,29 @@ pub(crate) struct Work {
     pub(crate) joined: bool,
 }
 
-/// Mixes one word into a hash: a multiplication whose halves are folded together.
+/// Arbitrary odd numbers, to tell the places of a hash apart.
+const PLACES: [u64; 4] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xf39c_c060_5ced_c835,
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+];
+
+/// Mixes two words: the halves of their product, folded together.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the two halves of a product"
 )]
-const fn mix(hash: u64, word: u64) -> u64 {
-    let product = ((hash ^ word) as u128).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+const fn mix(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
     (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// Identifies a function or a graph. `generation` is that of the cost table: addresses are reused.
+#[inline]
+const fn identity(address: usize, generation: u64) -> u64 {
+    address as u64 ^ generation.rotate_left(48)
 }
 
 /// Three sizes and shared memory of a launch.
@@ -65,9 +79,38 @@ pub(crate) struct Geometry {
     pub(crate) shared: u32,
 }
 
-impl Work {
-    /// A kernel. `generation` is that of the cost table: addresses of functions are reused.
+impl Geometry {
+    /// The shape of the launches of a function with it. The two products do not wait for each other: this is on the way of
+    /// each launch.
     #[inline]
+    pub(crate) fn shape(self, function: usize, generation: u64) -> u64 {
+        let [gx, gy, gz] = self.grid.map(u64::from);
+        let [bx, by, bz] = self.block.map(u64::from);
+        let first = mix(
+            identity(function, generation) ^ PLACES[0],
+            (gx | gy << 32) ^ PLACES[1],
+        );
+        let second = mix(
+            (gz | bx << 32) ^ PLACES[2],
+            (by | bz << 16 | u64::from(self.shared) << 32) ^ PLACES[3],
+        );
+        (first ^ second.rotate_left(29)) | 1
+    }
+
+    fn blocks(self) -> u64 {
+        let [x, y, z] = self.grid.map(u64::from);
+        x.saturating_mul(y).saturating_mul(z)
+    }
+}
+
+/// The shape of a graph's launches.
+#[inline]
+pub(crate) fn graph_shape(exec: usize, generation: u64) -> u64 {
+    mix(identity(exec, generation) ^ PLACES[2], PLACES[0]) | 1
+}
+
+impl Work {
+    /// A kernel, of the shape that its geometry has.
     pub(crate) fn kernel(
         function: usize,
         geometry: Geometry,
@@ -75,45 +118,24 @@ impl Work {
         stream: Stream,
         joined: bool,
     ) -> Self {
-        let Geometry {
-            grid: [gx, gy, gz],
-            block: [bx, by, bz],
-            shared,
-        } = geometry;
-        let function = mix(function as u64, generation) | 1;
-        let shape = mix(function, u64::from(gx) | u64::from(gy) << 32);
-        let shape = mix(shape, u64::from(gz) | u64::from(bx) << 32);
-        let shape = mix(
-            shape,
-            u64::from(by) | u64::from(bz) << 16 | u64::from(shared) << 32,
-        );
         Self {
-            shape: shape | 1,
-            function,
-            size: u64::from(gx)
-                .saturating_mul(u64::from(gy))
-                .saturating_mul(u64::from(gz)),
+            shape: geometry.shape(function, generation),
+            function: mix(identity(function, generation) ^ PLACES[3], PLACES[0]) | 1,
+            size: geometry.blocks(),
             stream,
             joined,
         }
     }
 
     /// A graph that was instantiated.
-    #[inline]
     pub(crate) fn graph(exec: usize, generation: u64, stream: Stream) -> Self {
         Self {
-            shape: Self::graph_shape(exec, generation),
+            shape: graph_shape(exec, generation),
             function: 0,
             size: 0,
             stream,
             joined: false,
         }
-    }
-
-    /// The shape of a graph's launches, to forget it by.
-    #[inline]
-    pub(crate) fn graph_shape(exec: usize, generation: u64) -> u64 {
-        mix(mix(exec as u64, generation), 0x6772_6170_6800) | 1
     }
 }
 
