@@ -35,7 +35,8 @@ pub fn artefacts() -> &'static Artefacts {
     static ARTEFACTS: OnceLock<Artefacts> = OnceLock::new();
     ARTEFACTS.get_or_init(|| {
         let found = match std::env::var_os("GPU_QUOTA_DIST") {
-            Some(dir) => at(&PathBuf::from(dir), true),
+            // From the workspace's root, as the command was typed there: tests run in their package's folder.
+            Some(dir) => at(&workspace().join(dir), true),
             None => {
                 build();
                 at(&workspace().join("target/dist-dev"), false)

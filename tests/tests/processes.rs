@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use quota_tests::{Client, GIB, MIB, Sim};
+use quota_tests::{Client, GIB, MIB, Sim, program};
 
 fn quota(client: Client) -> Client {
     client.memory("1GiB").free_context()
@@ -222,4 +222,37 @@ fn a_hundred_processes_hold_memory_at_once() {
     for client in clients {
         let _ = client.finish().ok();
     }
+}
+
+/// Nobody named a group: the processes of one container share, and another container has a quota of its own. In a /dev/shm of its
+/// own, since the file is named after the container alone.
+#[test]
+fn without_a_name_the_container_is_the_group() {
+    let inner = "mount -t tmpfs none /dev/shm || { echo skipped; exit 0; }
+        coproc HOLD 512
+        until read -r line <&\"${COPROC[0]}\" && [ \"$line\" = ready ]; do :; done
+        echo beside=$(HOLD 768 </dev/null | sed -n 's/^result=//p')
+        echo fits=$(HOLD 512 </dev/null | sed -n 's/^result=//p')
+        echo other=$(unshare --cgroup HOLD 768 </dev/null | sed -n 's/^result=//p')
+        ls /dev/shm | grep -c '^gpu-quota' | sed 's/^/regions=/'";
+    let sim = Sim::new();
+    let script = inner.replace("HOLD", program("hold").to_str().unwrap());
+    let client = sim
+        .command(std::path::Path::new("/usr/bin/unshare"))
+        .args(["--mount", "--cgroup", "bash", "-c", &script])
+        .without("GPU_QUOTA_GROUP")
+        .memory("1GiB")
+        .free_context();
+    let finished = client.run();
+    if !finished.success() || finished.stdout.contains("skipped") {
+        println!(
+            "skipped: no namespaces can be made here: {}",
+            finished.stderr
+        );
+        return;
+    }
+    assert_eq!(finished.number("beside"), 2, "{finished:?}");
+    assert_eq!(finished.number("fits"), 0, "{finished:?}");
+    assert_eq!(finished.number("other"), 0, "{finished:?}");
+    assert_eq!(finished.number("regions"), 2, "{finished:?}");
 }

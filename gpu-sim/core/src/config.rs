@@ -83,13 +83,32 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// A variable of this process; as the kernel was given it, while the C library has not set up its own list (in functions of
+/// `.preinit_array`).
+#[must_use]
+pub fn variable(name: &str) -> Option<String> {
+    unsafe extern "C" {
+        static environ: *const *const core::ffi::c_char;
+    }
+    // SAFETY: the C library's own variable, read once.
+    if !unsafe { (&raw const environ).read() }.is_null() {
+        return std::env::var(name).ok();
+    }
+    let all = std::fs::read("/proc/self/environ").ok()?;
+    let value = all.split(|byte| *byte == 0).find_map(|line| {
+        let rest = line.strip_prefix(name.as_bytes())?;
+        rest.strip_prefix(b"=")
+    })?;
+    String::from_utf8(value.to_vec()).ok()
+}
+
 impl Config {
     /// Reads the `GPU_SIM*` variables of this process.
     ///
     /// # Errors
     /// A variable has a value that is not understood.
     pub fn from_env() -> Result<Self, ConfigError> {
-        Self::from_lookup(|name| std::env::var(name).ok())
+        Self::from_lookup(variable)
     }
 
     /// The same from any source of variables.

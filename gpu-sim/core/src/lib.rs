@@ -29,7 +29,7 @@ mod timeline;
 pub use account::{OutOfMemory, Usage};
 pub use card::{Card, Pci, driver_release};
 pub use clock::now_ns;
-pub use config::{Config, ConfigError, DeviceSpec, parse_size};
+pub use config::{Config, ConfigError, DeviceSpec, parse_size, variable};
 pub use layout::{MAX_DEVICES, MAX_PROCESSES};
 pub use member::Member;
 pub use region::OpenError;

@@ -43,10 +43,10 @@ pub(crate) fn null_mode() -> bool {
 
 #[cold]
 fn read_mode() -> bool {
-    let null = match std::env::var("GPU_SIM_MODE").as_deref() {
-        Ok("null") => true,
-        Err(_) | Ok("" | "sim") => false,
-        Ok(other) => {
+    let null = match gpu_sim_core::variable("GPU_SIM_MODE").as_deref() {
+        Some("null") => true,
+        None | Some("" | "sim") => false,
+        Some(other) => {
             eprintln!(
                 "gpu-sim: GPU_SIM_MODE={other:?} is not understood; use \"null\", or leave it unset"
             );

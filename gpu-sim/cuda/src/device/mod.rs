@@ -35,7 +35,7 @@ static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
 /// Chooses the visible devices; `CUDA_ERROR_NO_DEVICE` when there are none.
 pub(crate) fn initialise(simulation: &Arc<Simulation>) -> Result<(), CUresult> {
     let all = simulation.devices();
-    let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let list = gpu_sim_core::variable("CUDA_VISIBLE_DEVICES");
     let devices = DEVICES.get_or_init(|| choose(&all, list.as_deref()));
     if devices.is_empty() {
         Err(CUresult::CUDA_ERROR_NO_DEVICE)
@@ -123,7 +123,7 @@ pub(crate) fn driver_version() -> i32 {
     static VERSION: OnceLock<i32> = OnceLock::new();
     // A value that is not understood is reported by `cuInit`; here it counts as unset.
     *VERSION.get_or_init(|| {
-        let only = |name: &str| (name == "GPU_SIM_DRIVER").then(|| std::env::var(name).ok())?;
+        let only = |name: &str| (name == "GPU_SIM_DRIVER").then(|| gpu_sim_core::variable(name))?;
         let config = gpu_sim_core::Config::from_lookup(only)
             .or_else(|_| gpu_sim_core::Config::from_lookup(|_| None));
         config.map_or(0, |config| config.driver)
