@@ -71,7 +71,7 @@ fn replay_all(driver: &str, client: &dyn Fn() -> Client) {
 /// Row 15 and, for each driver version, row 14: the variant for the requested version.
 #[test]
 fn look_ups_on_the_simulator() {
-    for version in ["13.0", "12.4", "12.0", "11.4"] {
+    for version in ["13.5", "13.0", "12.4", "12.0", "11.4"] {
         let sim = Sim::new().with("GPU_SIM_DRIVER", version);
         replay_all(&format!("simulator {version}"), &|| sim.client("replay"));
     }
