@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Allocation,
     Linker,
     UserObject,
+    GreenContext,
+    ExternalMemory,
 }
 
 /// Objects of one kind by handle.

@@ -15,6 +15,7 @@ mod entry;
 mod errors;
 mod event;
 mod executor;
+mod external;
 mod graph;
 mod handles;
 mod host;

@@ -4,11 +4,11 @@ use std::ffi::c_uint;
 
 use cuda_headers::driver::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    CUDA_ARRAY3D_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray, CUdevice, CUmipmappedArray,
-    CUresult,
+    CUDA_ARRAY_SPARSE_PROPERTIES, CUDA_ARRAY3D_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR_v1, CUarray,
+    CUarrayMapInfo, CUdevice, CUmipmappedArray, CUresult, CUstream,
 };
 
-use crate::array::{self, INVALID};
+use crate::array::{self, INVALID, sparse};
 use crate::entry::{answer, entry, input, out};
 use crate::{device, memory, order, state};
 
@@ -131,16 +131,51 @@ entry! {
         })
     }
 
-    /// Only arrays with deferred mapping tell, as documented, and there are none here.
+    /// Only arrays with deferred mapping tell, as documented.
     fn cuArrayGetMemoryRequirements(
         memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
         array: CUarray,
         device: CUdevice,
     ) {
-        let _ = memoryRequirements;
         device::get(device)?;
-        array::get(array)?;
-        Err(INVALID)
+        out(memoryRequirements, sparse::requirements(&array::get(array)?.descriptor, 1)?)
+    }
+
+    /// Sparse arrays alone, and no levels of mipmapped ones.
+    fn cuArrayGetSparseProperties(
+        sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
+        array: CUarray,
+    ) {
+        let array = array::get(array)?;
+        if array.level {
+            return Err(INVALID);
+        }
+        out(sparseProperties, sparse::properties(&array.descriptor, 1)?)
+    }
+
+    fn cuMipmappedArrayGetSparseProperties(
+        sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
+        mipmap: CUmipmappedArray,
+    ) {
+        let mipmap = array::mipmapped(mipmap)?;
+        let levels = mipmap.levels.len() as u32;
+        out(sparseProperties, sparse::properties(&mipmap.descriptor, levels)?)
+    }
+
+    /// In stream order; the memory of a mapping is kept from the call on.
+    fn cuMemMapArrayAsync(
+        mapInfoList: *mut CUarrayMapInfo,
+        count: c_uint,
+        hStream: CUstream,
+    ) => cuMemMapArrayAsync_ptsz {
+        if count == 0 {
+            return Err(INVALID);
+        }
+        input(mapInfoList.cast_const())?;
+        let list = std::slice::from_raw_parts(mapInfoList, count as usize);
+        let device = order::context_of(hStream, PER_THREAD)?.core_device;
+        let run = sparse::map(list, device)?;
+        order::when_reached(hStream, PER_THREAD, Box::new(run))
     }
 
     fn cuMipmappedArrayCreate(
@@ -181,9 +216,9 @@ entry! {
         mipmap: CUmipmappedArray,
         device: CUdevice,
     ) {
-        let _ = memoryRequirements;
         device::get(device)?;
-        array::mipmapped(mipmap)?;
-        Err(INVALID)
+        let mipmap = array::mipmapped(mipmap)?;
+        let levels = mipmap.levels.len() as u32;
+        out(memoryRequirements, sparse::requirements(&mipmap.descriptor, levels)?)
     }
 }

@@ -1,17 +1,19 @@
 //! CUDA arrays and mipmapped arrays: device memory with a shape. The simulator keeps them row by
-//! row without padding.
+//! row without padding, and takes for each what a device needs: a multiple of `GPU_SIM_ARRAY_GRAIN` bytes (512).
 
 mod entries;
 mod format;
 mod object;
+mod sparse;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cuda_headers::driver::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUmipmappedArray, CUresult};
 
 use crate::ctx::Context;
 use crate::handles::{Kind, Table};
 use crate::memory::{self, Family, Owner};
+use sparse::Backing;
 
 const LAYERED: u32 = 0x01;
 const CUBEMAP: u32 = 0x04;
@@ -34,12 +36,16 @@ pub(crate) struct Array {
     pub(crate) context: u64,
     /// Part of a mipmapped array, which owns the memory.
     level: bool,
+    /// For arrays that are created without memory: what is mapped there.
+    backing: Option<Backing>,
 }
 
 struct Mipmapped {
     base: usize,
     context: u64,
     levels: Vec<usize>,
+    descriptor: CUDA_ARRAY3D_DESCRIPTOR,
+    backing: Option<Backing>,
 }
 
 static ARRAYS: Table<Array> = Table::new(Kind::Array);
@@ -51,8 +57,10 @@ fn shape(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<(usize, usize, usize), 
     if flags & !KNOWN_FLAGS != 0 || descriptor.Width == 0 {
         return Err(INVALID);
     }
-    if flags & (SPARSE | DEFERRED) != 0 {
-        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    // Documented for sparse arrays: 2D, 2D layered, or 3D. Both kinds at once make no sense.
+    let one_dimension = descriptor.Height == 0;
+    if flags & SPARSE != 0 && (one_dimension || flags & DEFERRED != 0) {
+        return Err(INVALID);
     }
     if flags & CUBEMAP != 0 {
         let faces = descriptor.Depth;
@@ -85,8 +93,46 @@ fn size((pitch, rows, depth): (usize, usize, usize)) -> Result<usize, CUresult> 
 
 fn create(context: &Context, descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<CUarray, CUresult> {
     let shape = shape(descriptor)?;
-    let base = memory::allocate(Owner::of(context), size(shape)?, Family::Array)?;
+    let base = take(context, descriptor, size(shape)?)?;
     Ok(insert(context, descriptor, base, shape, false))
+}
+
+/// Memory for an array; 0 if it gets some later, by mapping.
+fn take(
+    context: &Context,
+    descriptor: &CUDA_ARRAY3D_DESCRIPTOR,
+    bytes: usize,
+) -> Result<usize, CUresult> {
+    if backless(descriptor) {
+        return Ok(0);
+    }
+    memory::allocate(Owner::of(context), required(bytes)?, Family::Array)
+}
+
+fn free(base: usize) -> Result<(), CUresult> {
+    if base == 0 {
+        return Ok(());
+    }
+    let external = memory::find(base as u64).is_some_and(|a| a.family == Family::External);
+    if external {
+        return crate::external::unmap(base);
+    }
+    memory::free_array(base)
+}
+
+fn backless(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> bool {
+    descriptor.Flags & (SPARSE | DEFERRED) != 0
+}
+
+/// What the device needs for so many bytes.
+fn required(bytes: usize) -> Result<usize, CUresult> {
+    static GRAIN: OnceLock<usize> = OnceLock::new();
+    let grain = *GRAIN.get_or_init(|| {
+        let wanted = std::env::var("GPU_SIM_ARRAY_GRAIN").ok();
+        let wanted = wanted.and_then(|grain| grain.parse().ok());
+        wanted.filter(|grain| *grain > 0).unwrap_or(memory::GRAIN)
+    });
+    memory::rounded(bytes, grain)
 }
 
 fn insert(
@@ -104,6 +150,7 @@ fn insert(
         depth,
         context: context.id,
         level,
+        backing: (backless(descriptor) && !level).then(Backing::default),
     });
     CUarray(std::ptr::without_provenance_mut(number))
 }
@@ -122,7 +169,7 @@ fn destroy(array: CUarray) -> Result<(), CUresult> {
     let gone = ARRAYS
         .remove(array.0.addr())
         .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-    memory::free_array(gone.base)
+    free(gone.base)
 }
 
 /// Shapes of the levels, each half of the one before in every direction that it has.
@@ -130,7 +177,11 @@ fn levels(
     descriptor: &CUDA_ARRAY3D_DESCRIPTOR,
     count: u32,
 ) -> Result<Vec<CUDA_ARRAY3D_DESCRIPTOR>, CUresult> {
-    let longest = descriptor.Width.max(descriptor.Height).max(1);
+    let longest = descriptor
+        .Width
+        .max(descriptor.Height)
+        .max(descriptor.Depth)
+        .max(1);
     let most = longest.ilog2() + 1;
     if count == 0 {
         return Err(INVALID);
@@ -156,23 +207,42 @@ fn create_mipmapped(
     descriptor: &CUDA_ARRAY3D_DESCRIPTOR,
     count: u32,
 ) -> Result<CUmipmappedArray, CUresult> {
+    let base = take(context, descriptor, mipmapped_bytes(descriptor, count)?)?;
+    create_mipmapped_at(context, descriptor, count, base)
+}
+
+/// Bytes of all levels.
+pub(crate) fn mipmapped_bytes(
+    descriptor: &CUDA_ARRAY3D_DESCRIPTOR,
+    count: u32,
+) -> Result<usize, CUresult> {
+    let levels = levels(descriptor, count)?;
+    levels.iter().try_fold(0_usize, |sum, level| {
+        sum.checked_add(size(shape(level)?)?).ok_or(INVALID)
+    })
+}
+
+/// A mipmapped array whose memory is there already; none if the address is 0.
+pub(crate) fn create_mipmapped_at(
+    context: &Context,
+    descriptor: &CUDA_ARRAY3D_DESCRIPTOR,
+    count: u32,
+    base: usize,
+) -> Result<CUmipmappedArray, CUresult> {
     let levels = levels(descriptor, count)?;
     let shapes: Vec<_> = levels.iter().map(shape).collect::<Result<_, _>>()?;
-    let mut total = 0_usize;
-    for shape in &shapes {
-        total = total.checked_add(size(*shape)?).ok_or(INVALID)?;
-    }
-    let base = memory::allocate(Owner::of(context), total, Family::Array)?;
     let mut at = base;
     let mut handles = Vec::new();
     for (level, shape) in levels.iter().zip(shapes) {
         handles.push(insert(context, level, at, shape, true).0.addr());
-        at += size(shape)?;
+        at += if base == 0 { 0 } else { size(shape)? };
     }
     let number = MIPMAPPED.insert(Mipmapped {
         base,
         context: context.id,
         levels: handles,
+        descriptor: *descriptor,
+        backing: backless(descriptor).then(Backing::default),
     });
     Ok(CUmipmappedArray(std::ptr::without_provenance_mut(number)))
 }
@@ -190,7 +260,7 @@ fn destroy_mipmapped(array: CUmipmappedArray) -> Result<(), CUresult> {
     for level in &gone.levels {
         ARRAYS.remove(*level);
     }
-    memory::free_array(gone.base)
+    free(gone.base)
 }
 
 /// Arrays of a context that ends go with it; their memory is freed with the rest.

@@ -91,6 +91,10 @@ pub(crate) fn host(address: u64) -> Result<Region, CUresult> {
 /// The memory of an array, and how many bytes one of its elements has.
 pub(crate) fn array(handle: CUarray) -> Result<(Region, usize), CUresult> {
     let array = crate::array::get(handle)?;
+    if array.base == 0 {
+        // Sparse: what is mapped there is not simulated byte by byte.
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
     let device = memory::find(array.base as u64).map(|found| found.owner.core);
     let region = Region {
         pitch: array.pitch,

@@ -41,6 +41,8 @@ fn destroy(handle: CUcontext) -> Result<(), CUresult> {
     Ok(())
 }
 
+/// Whether it waits for what runs is not documented. It does here, so that nobody comes to rely on the contrary; a kernel that
+/// never ends is ended with the process, or with a reset.
 fn destroy_now(context: &'static Context) {
     let _ = synchronize_context(context);
     end(context);

@@ -1,6 +1,7 @@
 //! Contexts: what `CUcontext` stands for, and the functions that make, destroy and select them.
 
 mod current;
+mod green;
 mod lifecycle;
 mod primary;
 mod settings;
@@ -129,11 +130,37 @@ pub(crate) fn all() -> Vec<&'static Context> {
 
 /// A new context, not yet alive and charged to nobody.
 fn allocate(device: CUdevice, flags: u32, primary: bool) -> Result<&'static Context, CUresult> {
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    allocate_as(id, device, flags, primary)
+}
+
+/// Another handle for a context that is alive: what is made by it belongs to the same context.
+fn alias(of: &'static Context) -> Result<&'static Context, CUresult> {
+    let flags = of.flags.load(Ordering::Relaxed);
+    let context = allocate_as(of.id, of.device, flags, of.primary)?;
+    context.alive.store(true, Ordering::Release);
+    Ok(context)
+}
+
+/// The handle ends; the context does not.
+fn end_alias(context: &'static Context) {
+    let _ = crate::stream::synchronize_context(context);
+    context.alive.store(false, Ordering::Release);
+    settings::reset(context);
+    CONTEXTS.remove(context.handle.0 as usize);
+}
+
+fn allocate_as(
+    id: u64,
+    device: CUdevice,
+    flags: u32,
+    primary: bool,
+) -> Result<&'static Context, CUresult> {
     let core_device = device::core_index(device)?;
     let (_, context) = CONTEXTS.insert_with(|handle| {
         let context = Context {
             handle: CUcontext(handle as *mut _),
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id,
             device,
             core_device,
             flags: AtomicU32::new(flags),
@@ -165,6 +192,12 @@ fn end(context: &'static Context) {
     if !context.alive.swap(false, Ordering::AcqRel) {
         return;
     }
+    for (_, other) in CONTEXTS.all() {
+        // Other handles of it.
+        if other.id == context.id {
+            other.alive.store(false, Ordering::Release);
+        }
+    }
     crate::capture::on_context_destroy(context.id);
     crate::stream::on_context_destroy(context);
     engine::abandon_context(context.id);
@@ -174,7 +207,7 @@ fn end(context: &'static Context) {
     crate::module::on_context_destroy(context.id);
     context.poison.store(0, Ordering::Release);
     *context.default_streams() = DefaultStreams::default();
-    *context.settings() = Settings::default();
+    settings::reset(context);
     if let Ok(member) = state::member() {
         member.context_destroyed(context.core_device);
     }

@@ -40,7 +40,19 @@ fn primary(
     }
 }
 
-fn release(dev: CUdevice) -> Result<(), CUresult> {
+/// One more user, who may be the first.
+pub(super) fn retain(dev: CUdevice) -> Result<&'static Context, CUresult> {
+    let mut all = primaries();
+    let primary = primary(&mut all, dev)?;
+    if !primary.context.is_alive() {
+        capture::check_unsafe_call()?;
+        bring_to_life(primary.context)?;
+    }
+    primary.retained += 1;
+    Ok(primary.context)
+}
+
+pub(super) fn release(dev: CUdevice) -> Result<(), CUresult> {
     let mut all = primaries();
     let primary = primary(&mut all, dev)?;
     if primary.retained == 0 {
@@ -78,14 +90,7 @@ entry! {
         if pctx.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        let mut all = primaries();
-        let primary = primary(&mut all, dev)?;
-        if !primary.context.is_alive() {
-            capture::check_unsafe_call()?;
-            bring_to_life(primary.context)?;
-        }
-        primary.retained += 1;
-        out(pctx, primary.context.handle)
+        out(pctx, retain(dev)?.handle)
     }
 
     fn cuDevicePrimaryCtxRelease(dev: CUdevice) {

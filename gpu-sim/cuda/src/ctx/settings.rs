@@ -1,5 +1,6 @@
-//! What can be set on a context: limits and cache preferences. Nothing here changes how the
-//! simulated device behaves; what was set is what is read back.
+//! What can be set on a context: limits and cache preferences. What was set is what is read back. Stack, heap and printf
+//! buffer take memory of the device beyond what a context starts with: the stack for each thread that fits on the
+//! device at a time.
 
 use std::ffi::c_int;
 
@@ -7,12 +8,15 @@ use cuda_headers::driver::{
     CUexecAffinityParam, CUexecAffinityType, CUfunc_cache, CUlimit, CUresult, CUsharedconfig,
 };
 
+use super::Context;
 use crate::entry::{answer, entry, out, out_optional};
-use crate::state;
+use crate::{device, memory, state};
 
 /// The settings of a context.
 pub(crate) struct Settings {
     limits: [usize; LIMITS],
+    /// Bytes of the device that each limit takes.
+    taken: [usize; LIMITS],
     cache: CUfunc_cache,
     shared: CUsharedconfig,
 }
@@ -31,6 +35,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             limits: DEFAULT_LIMITS,
+            taken: [0; LIMITS],
             cache: CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE,
             shared: CUsharedconfig::CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE,
         }
@@ -47,6 +52,38 @@ fn limit(limit: CUlimit) -> Result<usize, CUresult> {
     }
 }
 
+/// Threads of a multiprocessor.
+const THREADS: usize = 2048;
+
+fn set(context: &Context, index: usize, value: usize) -> Result<(), CUresult> {
+    let unit = match index {
+        0 => device::get(context.device)?.card.multiprocessors as usize * THREADS,
+        1 | 2 => 1,
+        _ => 0,
+    };
+    let beyond = value.saturating_sub(DEFAULT_LIMITS[index]);
+    let bytes = beyond
+        .checked_mul(unit)
+        .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    let bytes = memory::rounded(bytes, memory::GRAIN)?;
+    let mut settings = context.settings();
+    let before = settings.taken[index];
+    if bytes > before {
+        memory::charge_reserve(context.core_device, bytes - before)?;
+    } else {
+        memory::refund_reserve(context.core_device, before - bytes);
+    }
+    settings.taken[index] = bytes;
+    settings.limits[index] = value;
+    Ok(())
+}
+
+/// A context ends, or one of its handles: its settings are those of a new one.
+pub(super) fn reset(context: &Context) {
+    let gone = std::mem::take(&mut *context.settings());
+    memory::refund_reserve(context.core_device, gone.taken.iter().sum());
+}
+
 entry! {
     fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit), null { answer(out(pvalue, 1024)) } {
         let context = state::current()?;
@@ -56,9 +93,7 @@ entry! {
 
     fn cuCtxSetLimit(limit: CUlimit, value: usize) {
         let context = state::current()?;
-        let index = self::limit(limit)?;
-        context.settings().limits[index] = value;
-        Ok(())
+        set(context, self::limit(limit)?, value)
     }
 
     fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) {

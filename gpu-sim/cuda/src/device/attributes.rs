@@ -1,8 +1,9 @@
 //! Device attributes: those of a present-day data-centre card, where the simulator does what they
-//! promise; and zero where it does not (compression, sparse arrays, multicast, fabric handles,
+//! promise; and zero where it does not (compression, multicast, fabric handles,
 //! external semaphores, RDMA, tensor maps, persisting L2).
 
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 use cuda_headers::driver::{
     CUdevice, CUdevice_attribute as Attribute, CUdevprop, CUexecAffinityType, CUresult,
@@ -89,6 +90,7 @@ pub(crate) fn value(device: &Device, attribute: Attribute) -> Option<c_int> {
         Attribute::CU_DEVICE_ATTRIBUTE_NUMA_ID => -1,
         // Handle type bits: a file descriptor.
         Attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES => 1,
+        Attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED => c_int::from(multicast()),
         Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE => 0,
         Attribute::CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT => 1,
         Attribute::CU_DEVICE_ATTRIBUTE_GPU_OVERLAP
@@ -113,10 +115,19 @@ pub(crate) fn value(device: &Device, attribute: Attribute) -> Option<c_int> {
         | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
         | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR
         | Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS
+        | Attribute::CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED
+        | Attribute::CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED
         | Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
         | Attribute::CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED => 1,
         other => return texture(other),
     })
+}
+
+/// Whether there are multicast objects (`GPU_SIM_MULTICAST=1`): they can be made and bound, but not written to, which is too
+/// little for programs that look for them.
+pub(crate) fn multicast() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| std::env::var_os("GPU_SIM_MULTICAST").is_some_and(|value| value == "1"))
 }
 
 /// Limits of textures and surfaces; what is left is a feature that this device does not have.

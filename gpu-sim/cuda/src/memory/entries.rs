@@ -7,7 +7,7 @@ use cuda_headers::driver::{CUdeviceptr, CUdeviceptr_v1, CUmemAttach_flags, CUres
 
 use crate::entry::{answer, entry, out, out_optional};
 use crate::memory::{self, Family, GRAIN, Owner};
-use crate::{ctx, order, pool, state};
+use crate::{ctx, external, order, pool, state};
 
 /// Rows of pitched memory begin at multiples of this.
 const PITCH: usize = 512;
@@ -60,6 +60,7 @@ fn free(address: CUdeviceptr) -> Result<(), CUresult> {
             pool::detach_import(base)?();
             Ok(())
         }
+        Family::External => external::unmap(base),
         Family::Graph => memory::graph_release(address),
         _ => memory::free(base),
     }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cuda_headers::driver::{CUdevice, CUresult};
 
 use crate::ctx::Context;
-use crate::{array, ipc, pool, state, vmm};
+use crate::{array, external, ipc, pool, state, vmm};
 pub(crate) use arena::{Arena, BLOCK};
 pub(crate) use entries::null_address;
 pub(crate) use file::zero;
@@ -210,6 +210,7 @@ pub(crate) fn find(address: u64) -> Option<Allocation> {
 /// Frees the linear and managed memory of a context that ends. Nothing runs on it any more.
 pub(crate) fn on_context_destroy(context: u64) {
     array::on_context_destroy(context);
+    external::on_context_destroy(context);
     ipc::on_context_destroy(context);
     let Ok(mut memory) = lock() else { return };
     for gone in memory.table.take_of(context) {

@@ -28,6 +28,8 @@ pub(crate) enum Family {
     Mapping,
     /// Another process's memory, opened by `cuIpcOpenMemHandle`.
     Ipc,
+    /// Another API's memory.
+    External,
     /// Page-locked host memory of the driver.
     Host,
     /// The application's own memory, registered.

@@ -112,9 +112,11 @@ fn flags_and_limits_are_checked_and_kept() {
     ok!(cuCtxGetFlags(&raw mut flags));
     assert_eq!(flags, 4);
     let mut value = 0;
-    ok!(cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, 4096));
+    ok!(cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, 1040));
     ok!(cuCtxGetLimit(&raw mut value, CUlimit::CU_LIMIT_STACK_SIZE));
-    assert_eq!(value, 4096);
+    assert_eq!(value, 1040);
+    let large = cu!(cuCtxSetLimit(CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE, 4 << 30));
+    assert_eq!(large, CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     let unsupported = CUresult::CUDA_ERROR_UNSUPPORTED_LIMIT;
     let cig = CUlimit::CU_LIMIT_CIG_ENABLED;
     assert_eq!(cu!(cuCtxGetLimit(&raw mut value, cig)), unsupported);

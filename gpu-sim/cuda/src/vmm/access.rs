@@ -3,7 +3,7 @@
 use cuda_headers::driver::{CUmemAccess_flags as Flags, CUmemAccessDesc, CUresult};
 
 use crate::device;
-use crate::memory::{self, file};
+use crate::memory;
 use crate::vmm::physical::{Place, Source};
 use crate::vmm::{INVALID, Mapping, lock};
 
@@ -68,10 +68,10 @@ fn apply(base: usize, mapping: &Mapping) -> Result<(), CUresult> {
             memory.arena.unmap(base, mapping.len);
             Ok(())
         }
-        (Source::Own(offset), true) => memory.arena.map(base, mapping.len, *offset),
-        (Source::Imported(file, offset), true) => {
-            use std::os::fd::AsRawFd;
-            file::map_fixed(base, mapping.len, file.as_raw_fd(), *offset)
+        (Source::Multicast(_), true) => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+        (_, true) => {
+            let physical = &mapping.physical;
+            physical.map_at(&mut memory.arena, base, mapping.len, 0)
         }
     };
     done.map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;

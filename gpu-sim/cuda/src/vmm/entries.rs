@@ -117,7 +117,11 @@ entry! {
         prop: *mut CUmemAllocationProp,
         handle: CUmemGenericAllocationHandle,
     ) {
-        out(prop, physical::get(handle)?.prop)
+        let memory = physical::get(handle)?;
+        if matches!(memory.source, physical::Source::Multicast(_)) {
+            return Err(INVALID);
+        }
+        out(prop, memory.prop)
     }
 
     /// Any address inside a mapping.

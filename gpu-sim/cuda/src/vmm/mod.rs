@@ -3,6 +3,7 @@
 
 mod access;
 mod entries;
+mod multicast;
 mod physical;
 mod share;
 

@@ -1,6 +1,6 @@
 //! Physical memory: what a `CUmemGenericAllocationHandle` stands for.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use cuda_headers::driver::{
@@ -11,6 +11,7 @@ use cuda_headers::driver::{
 use crate::device;
 use crate::handles::{Kind, Table};
 use crate::memory::{self, BLOCK, charge, refund};
+use crate::vmm::multicast::Multicast;
 use crate::vmm::share::{self, Key};
 
 /// Where memory is, or who accesses it.
@@ -50,6 +51,8 @@ pub(super) enum Source {
     Own(usize),
     /// In another process's.
     Imported(OwnedFd, usize),
+    /// A multicast object has none.
+    Multicast(Multicast),
 }
 
 /// A piece of memory, which lives as long as a handle or a mapping refers to it.
@@ -165,6 +168,23 @@ impl Physical {
             prop,
             shared: OnceLock::new(),
             number: OnceLock::new(),
+        }
+    }
+
+    /// Maps whole blocks of it, from `from` on.
+    pub(crate) fn map_at(
+        &self,
+        arena: &mut memory::Arena,
+        start: usize,
+        len: usize,
+        from: usize,
+    ) -> std::io::Result<()> {
+        match &self.source {
+            Source::Own(offset) => arena.map(start, len, offset + from),
+            Source::Imported(file, offset) => {
+                memory::file::map_fixed(start, len, file.as_raw_fd(), offset + from)
+            }
+            Source::Multicast(_) => Err(std::io::ErrorKind::Unsupported.into()),
         }
     }
 

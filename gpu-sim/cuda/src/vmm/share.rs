@@ -63,6 +63,7 @@ pub(super) fn export(physical: &Physical, kind: HandleType) -> Result<c_int, CUr
     let (file, offset) = match &physical.source {
         Source::Own(offset) => (memory.arena.file(), *offset),
         Source::Imported(file, offset) => (file, *offset),
+        Source::Multicast(_) => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
     };
     let core = physical
         .place
@@ -179,7 +180,7 @@ pub(super) fn let_go(physical: &Physical, key: Key) {
         Source::Own(_) => memory::lock()
             .ok()
             .and_then(|memory| file::reopen(memory.arena.file()).ok()),
-        Source::Imported(..) => None,
+        Source::Imported(..) | Source::Multicast(_) => None,
     };
     match file {
         Some(file) if is_open(file.as_raw_fd(), key) => {
