@@ -74,13 +74,16 @@ pub(crate) fn attach() -> Outcome {
 }
 
 /// The region as a viewer sees it, and the limits: for a process that asks NVML and never CUDA. Takes no slot and creates
-/// no file. `None` where nobody wants a limit; an error has been said.
-pub(crate) fn view() -> Result<Option<(Settings, Group, Option<String>)>, ()> {
+/// no file. `None` where nobody wants a limit; an error has been said. What an attached process has read already is `known`:
+/// its variables may have changed since.
+pub(crate) fn view(
+    known: Option<&Settings>,
+) -> Result<Option<(Settings, Group, Option<String>)>, ()> {
     if is_setuid() {
         return Ok(None);
     }
     quiet_panics();
-    match read_settings() {
+    match known.cloned().map_or_else(read_settings, Ok) {
         Ok(settings) if settings.limits() => {
             let group = group(&settings);
             let visible = variable("CUDA_VISIBLE_DEVICES");

@@ -9,6 +9,7 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use cuda_headers::driver::CUresult;
+use quota_abi::settings::Settings;
 use quota_abi::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use quota_abi::{map, slots};
 
@@ -186,6 +187,13 @@ fn learn_devices(page: &Page) -> bool {
             false
         }
     }
+}
+
+/// What the variables said when this process, or the one that it was forked from, attached.
+pub(crate) fn settings() -> Option<&'static Settings> {
+    // SAFETY: null, or never freed.
+    let attached = unsafe { PENDING.load(Ordering::Acquire).as_ref() };
+    attached.map(|attached| &attached.settings)
 }
 
 /// Frees the slots of the group's dead processes. `true` if there were any.

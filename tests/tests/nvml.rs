@@ -195,6 +195,15 @@ fn a_viewer_does_not_see_the_dead() {
     assert_eq!(viewer.value("Compute"), "");
 }
 
+/// The variables count as they were when the process attached.
+#[test]
+fn a_quota_that_is_unset_later_is_still_shown() {
+    let sim = Sim::new();
+    let _other = sim.client("hold").arg("64").bare().spawn();
+    let client = sim.client("nvml_unset").memory("1GiB").free_context();
+    assert_eq!(client.run().ok().stdout, "total=1024\nused=256\nown=1\n");
+}
+
 /// A process that holds `mib`, its context not counted.
 fn hold(sim: &Sim, mib: &str, quota: &str) -> Running {
     let client = sim.client("hold").arg(mib).memory(quota).free_context();

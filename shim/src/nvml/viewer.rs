@@ -226,7 +226,7 @@ fn known() -> &'static Known {
     if let Some(known) = unsafe { VIEWER.load(Ordering::Acquire).as_ref() } {
         return known;
     }
-    let fresh = Box::into_raw(Box::new(match attach::view() {
+    let fresh = Box::into_raw(Box::new(match attach::view(process::settings()) {
         Ok(Some((settings, group, list))) => Known::Limited(Box::new(Viewer {
             settings,
             path: group.path(),
