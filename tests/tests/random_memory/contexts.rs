@@ -1,7 +1,7 @@
 //! Contexts: made, retained, destroyed, current.
 
-use crate::model::{Context, Of};
-use crate::turn::{KNOWN_DEFAULT, Result, Turn, nth};
+use crate::model::Context;
+use crate::turn::{Result, Turn, nth};
 use crate::world::{Ask, CONTEXT, Expect};
 
 impl Turn<'_> {
@@ -25,27 +25,7 @@ impl Turn<'_> {
         self.check(&answer, Expect::Success(ask), false)
     }
 
-    pub(super) fn known(&mut self) -> Result {
-        while KNOWN_DEFAULT
-            && self
-                .model()
-                .addresses
-                .iter()
-                .any(|a| a.live && matches!(a.of, Of::Pool(..2)))
-        {
-            let addresses = self.model().addresses.iter().enumerate();
-            let pooled = addresses.filter(|(_, a)| a.live && matches!(a.of, Of::Pool(..2)));
-            let number = pooled.map(|(number, _)| number).next().unwrap_or(0);
-            let slot = self.model().addresses[number].slot;
-            let answer = self.call(&format!("cuMemFree_v2 ${slot}"));
-            self.model().addresses[number].live = false;
-            self.check(&answer, Expect::Success(None), true)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn release_primary(&mut self, device: usize) -> Result {
-        self.known()?;
         let retained = self.model().retained[device];
         let answer = self.call(&format!("cuDevicePrimaryCtxRelease_v2 {device}"));
         if answer.success() {
@@ -59,16 +39,15 @@ impl Turn<'_> {
         } else {
             Expect::Failure
         };
-        self.check(&answer, expect, true)
+        self.check(&answer, expect, false)
     }
 
     pub(super) fn reset_primary(&mut self, device: usize) -> Result {
-        self.known()?;
         let answer = self.call(&format!("cuDevicePrimaryCtxReset_v2 {device}"));
         if answer.success() {
             self.model().end(device);
         }
-        self.check(&answer, Expect::Success(None), true)
+        self.check(&answer, Expect::Success(None), false)
     }
 
     pub(super) fn create_context(&mut self, device: usize) -> Result {
@@ -89,7 +68,6 @@ impl Turn<'_> {
     }
 
     pub(super) fn destroy_context(&mut self, which: u8) -> Result {
-        self.known()?;
         let contexts = self.model().contexts.iter().enumerate();
         let made = contexts
             .filter(|(_, c)| c.alive && !c.primary)
@@ -104,7 +82,7 @@ impl Turn<'_> {
         if model.stack.last() == Some(&number) {
             model.stack.pop();
         }
-        self.check(&answer, Expect::Success(None), true)
+        self.check(&answer, Expect::Success(None), false)
     }
 
     pub(super) fn set_current(&mut self, context: usize) -> Result {

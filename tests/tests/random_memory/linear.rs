@@ -61,7 +61,7 @@ impl Turn<'_> {
         if answer.success() {
             self.model().addresses[number].live = false;
         }
-        self.check(&answer, Expect::Success(None), true)
+        self.check(&answer, Expect::Success(None), false)
     }
 
     /// Of what has been freed, or has gone with its context.

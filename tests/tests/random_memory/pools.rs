@@ -1,7 +1,7 @@
 //! Streams, and memory in their order.
 
 use crate::model::{Address, DEVICES, Of, Pool, Stream, rounded};
-use crate::turn::{KNOWN_DESTROY, KNOWN_STREAMS, Result, Turn, nth, pick};
+use crate::turn::{Result, Turn, nth, pick};
 use crate::world::{Ask, Expect};
 
 impl Turn<'_> {
@@ -19,11 +19,7 @@ impl Turn<'_> {
     pub(super) fn stream(&mut self, which: u8) -> (String, Option<usize>) {
         let model = self.model();
         match pick(which, model.streams.len() + 1) {
-            Some(number)
-                if number > 0
-                    && (!KNOWN_STREAMS
-                        || model.current() == Some(model.streams[number - 1].context)) =>
-            {
+            Some(number) if number > 0 => {
                 let stream = &model.streams[number - 1];
                 (format!("${}", stream.slot), Some(stream.context))
             }
@@ -37,7 +33,7 @@ impl Turn<'_> {
         };
         let slot = self.model().streams.remove(number).slot;
         let answer = self.call(&format!("cuStreamDestroy_v2 ${slot}"));
-        self.check(&answer, Expect::Success(None), true)
+        self.check(&answer, Expect::Success(None), false)
     }
 
     pub(super) fn synchronize(&mut self, which: u8) -> Result {
@@ -48,7 +44,7 @@ impl Turn<'_> {
         } else {
             Expect::Failure
         };
-        self.check(&answer, expect, true)
+        self.check(&answer, expect, false)
     }
 
     pub(super) fn pool(&mut self, which: u8) -> Option<usize> {
@@ -82,22 +78,13 @@ impl Turn<'_> {
             return Ok(());
         };
         let Pool { slot, device, .. } = self.model().pools[number];
-        if KNOWN_DESTROY
-            && self
-                .model()
-                .addresses
-                .iter()
-                .any(|a| a.live && a.of == Of::Pool(number))
-        {
-            return Ok(());
-        }
         let answer = self.call(&format!("cuMemPoolDestroy ${slot}"));
         let model = self.model();
         model.pools[number].destroyed = true;
         if model.current_pool[device] == number {
             model.current_pool[device] = device;
         }
-        self.check(&answer, Expect::Success(None), true)
+        self.check(&answer, Expect::Success(None), false)
     }
 
     pub(super) fn allocate_async(&mut self, from: Option<usize>, bytes: u64, stream: u8) -> Result {
@@ -136,7 +123,7 @@ impl Turn<'_> {
             bytes,
             exact: false,
         };
-        self.check(&answer, Expect::Success(Some(ask)), true)
+        self.check(&answer, Expect::Success(Some(ask)), false)
     }
 
     pub(super) fn free_async(&mut self, which: u8, stream: u8) -> Result {
@@ -154,6 +141,6 @@ impl Turn<'_> {
         } else {
             Expect::Failure
         };
-        self.check(&answer, expect, true)
+        self.check(&answer, expect, false)
     }
 }

@@ -65,7 +65,7 @@ impl Turn<'_> {
             let slot = self.model().addresses[number].slot;
             let answer = self.call(&format!("cuMemFree_v2 ${slot}"));
             self.model().addresses[number].live = false;
-            self.check(&answer, Expect::Success(None), true)?;
+            self.check(&answer, Expect::Success(None), false)?;
         }
         for pool in 0..self.model().pools.len() {
             let Pool {

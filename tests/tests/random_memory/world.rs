@@ -131,18 +131,19 @@ impl World {
         (exact + context, requested - exact)
     }
 
-    /// Compares everything with everything. `lowers`: the step may have made the driver give back reserves by itself.
+    /// Compares everything with everything. `waits`: the driver waits in this call for work of its own accord, and may give back
+    /// reserves, of which the documentation says nothing; the shim learns of that when it looks again.
     pub(crate) fn check(
         &mut self,
         process: usize,
         answer: &Answer,
         expect: Expect,
-        lowers: bool,
+        waits: bool,
     ) -> Result<(), String> {
         let account = answer.account();
         for (device, limit) in LIMITS.into_iter().enumerate() {
             for index in 0..self.processes.len() {
-                self.compare(index, &account, device, lowers && index == process)?;
+                self.compare(index, &account, device, waits && index == process)?;
             }
             let shown = &account.devices[device];
             if shown.peak_exact > limit {
@@ -165,7 +166,7 @@ impl World {
         process: usize,
         account: &Account,
         device: usize,
-        lowers: bool,
+        waits: bool,
     ) -> Result<(), String> {
         let (exact, reserve) = self.wanted(process, account, device);
         let held = self.ledger(device).held_by(self.processes[process].slot);
@@ -184,7 +185,7 @@ impl World {
         }
         let given = member.reserve[device].saturating_sub(reserve);
         member.reserve[device] = reserve;
-        if lowers {
+        if waits {
             member.unseen[device] += given;
         }
         let most = exact + reserve + member.unseen[device];
