@@ -8,6 +8,7 @@
 //   *cuIpcOpenMemHandle_v2 &5 #0 1  with buffer 0 as a structure of 64 bytes by value, behind the first argument
 //   !set 3 77                       puts a value into a slot
 //   !get #0, !put #0 HEX            reads and writes a buffer
+//   !load 3 #0 112                  puts eight bytes of a buffer into a slot
 //   !fd 3 PID FD                    takes over a file descriptor of another process
 //
 // An answer is what the function answered, how often the driver's function of that name was called meanwhile, what was
@@ -115,6 +116,12 @@ static void command(char *name, char **tokens, int count) {
         for (int at = 0; at < SIZE && sscanf(tokens[1] + 2 * at, "%2x", &byte) == 1; at++)
             buffer(tokens[0])[at] = (unsigned char)byte;
         printf("0 0");
+    } else if (!strcmp(name, "!load") && count == 3) {
+        word at = strtoull(tokens[2], NULL, 10), found;
+        if (at + sizeof found > SIZE) bad(tokens[2]);
+        memcpy(&found, buffer(tokens[1]) + at, sizeof found);
+        *slot(strtoull(tokens[0], NULL, 10)) = found;
+        printf("0 0 %llu", (unsigned long long)found);
     } else if (!strcmp(name, "!fd") && count == 3) {
         long process = syscall(SYS_pidfd_open, atoi(tokens[1]), 0);
         long taken = process < 0 ? -1 : syscall(SYS_pidfd_getfd, process, atoi(tokens[2]), 0);

@@ -1,6 +1,6 @@
 //! Contexts: made, retained, destroyed, current.
 
-use crate::model::Context;
+use crate::model::{Context, Of};
 use crate::turn::{Result, Turn, nth};
 use crate::world::{Ask, CONTEXT, Expect};
 
@@ -27,6 +27,9 @@ impl Turn<'_> {
 
     pub(super) fn release_primary(&mut self, device: usize) -> Result {
         let retained = self.model().retained[device];
+        if retained == 1 {
+            self.withdraw(|address| address.of == Of::Context(device))?;
+        }
         let answer = self.call(&format!("cuDevicePrimaryCtxRelease_v2 {device}"));
         if answer.success() {
             self.model().retained[device] = retained.saturating_sub(1);
@@ -43,6 +46,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn reset_primary(&mut self, device: usize) -> Result {
+        self.withdraw(|address| address.of == Of::Context(device))?;
         let answer = self.call(&format!("cuDevicePrimaryCtxReset_v2 {device}"));
         if answer.success() {
             self.model().end(device);
@@ -76,6 +80,7 @@ impl Turn<'_> {
             return Ok(());
         };
         let slot = self.model().contexts[number].slot;
+        self.withdraw(|address| address.of == Of::Context(number))?;
         let answer = self.call(&format!("cuCtxDestroy_v2 ${slot}"));
         let model = self.model();
         model.end(number);

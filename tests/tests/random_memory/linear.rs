@@ -11,7 +11,7 @@ impl Turn<'_> {
         let expect = self.asking(bytes);
         let slot = self.slot();
         let answer = self.call(&format!("{symbol} &{slot} {bytes}{more}"));
-        self.allocated(slot, rounded(bytes), &answer);
+        self.allocated(slot, rounded(bytes), !more.is_empty(), &answer);
         self.check(&answer, expect, false)
     }
 
@@ -22,11 +22,11 @@ impl Turn<'_> {
         let answer = self.call(&format!(
             "cuMemAllocPitch_v2 &{slot} &{pitch} {width} {height} 4"
         ));
-        self.allocated(slot, bytes, &answer);
+        self.allocated(slot, bytes, false, &answer);
         self.check(&answer, expect, false)
     }
 
-    pub(super) fn allocated(&mut self, slot: usize, bytes: u64, answer: &Answer) {
+    pub(super) fn allocated(&mut self, slot: usize, bytes: u64, managed: bool, answer: &Answer) {
         if !answer.success() {
             return;
         }
@@ -40,6 +40,7 @@ impl Turn<'_> {
             device: model.contexts[context].device,
             bytes,
             of: Of::Context(context),
+            managed,
             live: true,
         });
     }
@@ -57,6 +58,7 @@ impl Turn<'_> {
             return Ok(());
         };
         let slot = self.model().addresses[number].slot;
+        self.withdraw(|address| address.slot == slot)?;
         let answer = self.call(&format!("cuMemFree_v2 ${slot}"));
         if answer.success() {
             self.model().addresses[number].live = false;

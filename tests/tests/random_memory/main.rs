@@ -17,11 +17,14 @@
 
 mod arrays;
 mod contexts;
+mod draw;
+mod graphs;
 mod linear;
 mod model;
 mod physical;
 mod pools;
 mod rest;
+mod shared;
 mod step;
 mod turn;
 mod world;
@@ -83,7 +86,7 @@ fn run(processes: u8, cases: u32, part: u64) {
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(config, random);
     let world: RefCell<Option<World>> = RefCell::new(None);
-    let result = runner.run(&step::programs(processes, LONGEST), |program| {
+    let result = runner.run(&draw::programs(processes, LONGEST), |program| {
         let mut place = world.borrow_mut();
         let world = place.get_or_insert_with(|| World::new(processes));
         let Err(why) = turn::play(world, &program) else {

@@ -20,6 +20,13 @@ pub(crate) struct Process {
     pub(crate) ranges: Vec<Range>,
     pub(crate) maps: Vec<Map>,
     pub(crate) arrays: Vec<Array>,
+    pub(crate) graphs: Vec<Graph>,
+    pub(crate) execs: Vec<Exec>,
+    pub(crate) imports: Vec<Import>,
+    /// Functions that last as long as their argument says, by context.
+    pub(crate) kernels: Vec<(usize, usize)>,
+    /// There may be work on the device that nobody has waited for.
+    pub(crate) busy: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +44,7 @@ pub(crate) struct Address {
     pub(crate) device: usize,
     pub(crate) bytes: u64,
     pub(crate) of: Of,
+    pub(crate) managed: bool,
     pub(crate) live: bool,
 }
 
@@ -93,6 +101,41 @@ pub(crate) struct Array {
     pub(crate) context: usize,
 }
 
+#[derive(Debug)]
+pub(crate) struct Graph {
+    pub(crate) slot: usize,
+    pub(crate) nodes: Vec<GraphMemory>,
+}
+
+/// A memory node.
+#[derive(Clone, Debug)]
+pub(crate) struct GraphMemory {
+    /// Where its node is.
+    pub(crate) node: usize,
+    /// Where its address is.
+    pub(crate) slot: usize,
+    pub(crate) device: usize,
+    /// Whole blocks.
+    pub(crate) bytes: u64,
+    /// The graph frees it as well.
+    pub(crate) freed: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Exec {
+    pub(crate) slot: usize,
+    pub(crate) nodes: Vec<GraphMemory>,
+}
+
+/// Memory of another process.
+#[derive(Debug)]
+pub(crate) struct Import {
+    pub(crate) slot: usize,
+    pub(crate) context: usize,
+    /// Whose, and which of its addresses.
+    pub(crate) from: (usize, usize),
+}
+
 /// A block of virtual memory management.
 pub(crate) const BLOCK: u64 = 2 << 20;
 
@@ -119,6 +162,8 @@ impl Process {
         self.contexts[context].alive = false;
         self.streams.retain(|stream| stream.context != context);
         self.arrays.retain(|array| array.context != context);
+        self.imports.retain(|import| import.context != context);
+        self.kernels.retain(|(of, _)| *of != context);
         for address in &mut self.addresses {
             address.live &= address.of != Of::Context(context);
         }

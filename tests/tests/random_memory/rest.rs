@@ -1,5 +1,7 @@
 //! Calls that make no sense, looking, and giving everything back.
 
+use quota_tests::workspace;
+
 use crate::model::{DEVICES, Of, Pool};
 use crate::turn::{RELEASE_THRESHOLD, Result, Turn};
 use crate::world::Expect;
@@ -39,11 +41,78 @@ impl Turn<'_> {
             return Ok(());
         };
         let device = model.contexts[context].device;
+        if self.model().busy {
+            return Ok(());
+        }
         self.world.looked(self.process, device, &answer)
+    }
+
+    /// Work of some length. What is freed behind it is held until it is done.
+    pub(super) fn work(&mut self, stream: u8, micros: u16) -> Result {
+        let (stream, context) = self.stream(stream);
+        if context.is_none() || context != self.model().current() {
+            return Ok(());
+        }
+        let context = context.unwrap_or(0);
+        let known = self.model().kernels.iter().find(|(of, _)| *of == context);
+        let kernel = match known.map(|(_, kernel)| *kernel) {
+            Some(kernel) => kernel,
+            None => self.load(context)?,
+        };
+        self.put(2, &(u64::from(micros) * 1_000).to_le_bytes());
+        self.model().busy = true;
+        let answer = self.call(&format!(
+            "cuLaunchKernel ${kernel} 1 1 1 1 1 1 0 {stream} {{8:#2}} 0"
+        ));
+        self.check(&answer, Expect::Success(None), false)
+    }
+
+    fn load(&mut self, context: usize) -> std::result::Result<usize, String> {
+        let path = workspace().join("gpu-sim/kernels.ptx");
+        self.put(0, format!("{}\0", path.display()).as_bytes());
+        self.put(1, b"sim_work\0");
+        let (module, kernel) = (self.slot(), self.slot());
+        let answer = self.call(&format!("cuModuleLoad &{module} #0"));
+        self.check(&answer, Expect::Success(None), false)?;
+        let _ = self
+            .call(&format!("cuModuleGetFunction &{kernel} ${module} #1"))
+            .ok();
+        self.model().kernels.push((context, kernel));
+        Ok(kernel)
+    }
+
+    /// Waits for everything, after which nothing is a matter of time.
+    fn rest(&mut self) -> Result {
+        for context in 0..self.model().contexts.len() {
+            if self.model().busy && self.model().contexts[context].alive {
+                self.set_current(context)?;
+                let answer = self.call("cuCtxSynchronize");
+                self.check(&answer, Expect::Success(None), false)?;
+                self.look()?;
+            }
+        }
+        self.model().busy = false;
+        Ok(())
     }
 
     /// Gives everything back, in the order of the families.
     pub(super) fn clear(&mut self) -> Result {
+        self.rest()?;
+        while !self.model().execs.is_empty() {
+            for node in 0..self.model().execs[0].nodes.len() {
+                self.free_of_graph(0, u8::try_from(node).unwrap_or(0))?;
+            }
+            self.destroy_exec(0)?;
+        }
+        while !self.model().graphs.is_empty() {
+            self.destroy_graph(0)?;
+        }
+        for device in 0..DEVICES {
+            self.trim_graphs(device)?;
+        }
+        while !self.model().imports.is_empty() {
+            self.unshare(0)?;
+        }
         while !self.model().maps.is_empty() {
             self.unmap(0, 1)?;
         }

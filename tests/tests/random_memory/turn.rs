@@ -10,6 +10,9 @@ use crate::world::{Ask, Expect, World};
 pub(crate) type Result = std::result::Result<(), String>;
 
 pub(crate) const RELEASE_THRESHOLD: u32 = 4;
+pub(crate) const KNOWN_DEFERRED: bool = true;
+pub(crate) const KNOWN_ABSURD: bool = true;
+pub(crate) const KNOWN_RETRY: bool = true;
 pub(crate) const KNOWN_LEVELS: bool = true;
 
 /// Carries out a program from an empty group to an empty group.
@@ -97,11 +100,19 @@ impl Turn<'_> {
         self.world.call(self.process, line)
     }
 
+    pub(super) fn put(&mut self, buffer: u32, bytes: &[u8]) {
+        self.world.put(self.process, buffer, bytes);
+    }
+
+    pub(super) fn fits(&self, ask: Ask) -> bool {
+        self.world.fits(ask)
+    }
+
     /// The simplest of all: a call, what should come of it, and nothing changes but what has been said.
     pub(super) fn check(&mut self, answer: &Answer, expect: Expect, waits: bool) -> Result {
         self.world.check(self.process, answer, expect, waits)?;
         match expect {
-            Expect::Success(Some(ask)) if answer.code == Some(2) => {
+            Expect::Success(Some(ask)) | Expect::Maybe(Some(ask)) if answer.code == Some(2) => {
                 self.nothing_to_trim(ask.device)
             }
             _ => Ok(()),
@@ -121,8 +132,12 @@ impl Turn<'_> {
             self.world
                 .check(self.process, &answer, Expect::Success(None), false)?;
         }
+        let answer = self.call(&format!("cuDeviceGraphMemTrim {device}"));
+        self.world
+            .check(self.process, &answer, Expect::Success(None), false)?;
         match before - self.world.reserve(self.process, device) {
             0 => Ok(()),
+            _ if self.model().busy => Ok(()),
             more => Err(format!(
                 "refused, although {more} bytes of slack could be trimmed"
             )),
@@ -235,6 +250,24 @@ impl Turn<'_> {
                 levels,
             } => self.mipmaps([width, height, depth], format.into(), levels),
             What::DestroyArray { which } => self.destroy_array(which),
+            What::Graph => self.graph(),
+            What::GraphAllocation {
+                which,
+                device,
+                bytes,
+            } => self.graph_allocation(which, device.into(), bytes),
+            What::GraphFree { which, node } => self.graph_free(which, node),
+            What::Capture { bytes, free } => self.capture(bytes, free),
+            What::Instantiate { which, auto_free } => self.instantiate(which, auto_free),
+            What::Upload { which } => self.upload(which),
+            What::Launch { which, stream } => self.launch(which, stream),
+            What::FreeOfGraph { which, node } => self.free_of_graph(which, node),
+            What::DestroyExec { which } => self.destroy_exec(which),
+            What::DestroyGraph { which } => self.destroy_graph(which),
+            What::TrimGraphs { device } => self.trim_graphs(device.into()),
+            What::Share { which } => self.share(which),
+            What::Unshare { which } => self.unshare(which),
+            What::Work { stream, micros } => self.work(stream, micros),
             What::Nonsense { which } => self.nonsense(which),
             What::Look => self.look(),
         }
