@@ -56,6 +56,16 @@ struct Row {
     #[serde(default)]
     account: Shown,
     #[serde(default)]
+    asks: bool,
+    #[serde(default)]
+    last: bool,
+    #[serde(default)]
+    undo_last: Vec<String>,
+    #[serde(default)]
+    by_value: bool,
+    #[serde(default)]
+    peer: Vec<String>,
+    #[serde(default)]
     undo: Vec<String>,
     #[serde(default)]
     end: u64,
@@ -96,9 +106,11 @@ struct Case<'a> {
     row: &'a Row,
     symbol: &'a str,
     steps: Steps,
+    /// A process of another group.
+    peer: Option<Steps>,
     region: Mapped,
     /// Dropped last.
-    _sim: Sim,
+    sim: Sim,
 }
 
 impl<'a> Case<'a> {
@@ -109,22 +121,24 @@ impl<'a> Case<'a> {
         let mut steps = client.env("GPU_QUOTA_CONTEXT", context).interpret();
         let _ = steps.quiet("cuInit 0").ok();
         if row.context {
-            let _ = steps.quiet("cuDevicePrimaryCtxRetain &0 0").ok();
-            let _ = steps.quiet("cuCtxSetCurrent $0").ok();
+            begin(&mut steps);
         }
         let region = Mapped::open(&Group::named(&sim.group("default")).path());
         Self {
             row,
             symbol,
             steps,
+            peer: None,
             region: region.unwrap().expect("the group's region"),
-            _sim: sim,
+            sim,
         }
     }
 
     fn run(&mut self) {
         let Row { before, after, .. } = *self.row;
+        let told = self.start_peer();
         for step in &self.row.setup {
+            let step = step.replace("{pid}", &told.0).replace("{fd}", &told.1);
             let _ = self.steps.quiet(step).ok();
         }
         self.charged(before, "before");
@@ -132,68 +146,92 @@ impl<'a> Case<'a> {
             self.at_the_limit();
         }
         let answer = self.call();
-        assert_eq!(
-            answer.code,
-            Some(self.row.answer),
-            "{}: {answer:?}",
-            self.symbol
-        );
-        assert!(
-            answer.calls > 0,
-            "{}: the driver was not called",
-            self.symbol
-        );
-        for step in &self.row.then {
-            let _ = self.steps.quiet(step).ok();
-        }
+        let (symbol, answered) = (self.symbol, Some(self.row.answer));
+        assert_eq!(answer.code, answered, "{symbol}: {answer:?}");
+        assert!(answer.calls > 0, "{symbol}: the driver was not called");
+        self.all(&self.row.then);
         self.charged(after, "after");
-        for step in &self.row.undo {
+        self.all(&self.row.undo);
+        self.charged(self.row.end, "at the end");
+    }
+
+    /// The other process, if there is one: its pid, and what its last step wrote.
+    fn start_peer(&mut self) -> (String, String) {
+        if self.row.peer.is_empty() {
+            return Default::default();
+        }
+        let client = self.sim.client("steps").memory("1GiB").free_context();
+        let group = self.sim.group("other");
+        let mut peer = client.env("GPU_QUOTA_GROUP", group).interpret();
+        let _ = peer.quiet("cuInit 0").ok();
+        begin(&mut peer);
+        let mut told = 0;
+        for step in &self.row.peer {
+            let answer = peer.quiet(step).ok();
+            told = answer.out.first().copied().unwrap_or(0);
+        }
+        let buffer = peer.get(1);
+        self.steps.put(1, &buffer);
+        let pid = peer.pid();
+        self.peer = Some(peer);
+        (pid.to_string(), told.to_string())
+    }
+
+    fn all(&mut self, steps: &[String]) {
+        for step in steps {
             let _ = self.steps.quiet(step).ok();
         }
-        self.charged(self.row.end, "at the end");
     }
 
     fn call(&mut self) -> Answer {
         let row = self.row;
         let arguments = row.calls.get(self.symbol).unwrap_or(&row.call);
-        self.steps.step(format!("{} {arguments}", self.symbol))
+        let mark = if row.by_value { "*" } else { "" };
+        self.steps
+            .step(format!("{mark}{} {arguments}", self.symbol))
     }
 
     /// With no room left, what would charge is refused, the driver is not called, and nothing changes.
     fn at_the_limit(&mut self) {
+        let symbol = self.symbol;
         let room = LIMIT - self.row.before;
+        assert_eq!(room % BLOCK, 0, "{symbol}: the rest cannot be filled");
+        let fill = format!("cuMemCreate &99 {room} {{4:1,4:1,4:1,4:0,8:0,8:0}} 0");
+        let _ = self.steps.quiet(fill).ok();
+        let before = self.account();
+        let answer = match self.row.then.split_last() {
+            Some((last, others)) if self.row.last => {
+                let _ = self.call().ok();
+                self.all(others);
+                self.steps.step(last)
+            }
+            _ => self.call(),
+        };
+        assert_eq!(answer.code, Some(2), "{symbol} at the limit: {answer:?}");
+        if !self.row.asks {
+            assert_eq!(
+                answer.calls, 0,
+                "{symbol}: refused after the driver was called"
+            );
+        }
+        let after = answer.account();
         assert_eq!(
-            room % BLOCK,
-            0,
-            "{}: the rest cannot be filled",
-            self.symbol
+            held(&after),
+            held(&before),
+            "{symbol}: held after a refusal"
         );
-        let properties = "{4:1,4:1,4:1,4:0,8:0,8:0}";
-        let _ = self
-            .steps
-            .quiet(format!("cuMemCreate &99 {room} {properties} 0"))
-            .ok();
-        let before = self.steps.step("cuCtxGetCurrent &98").account();
-        let answer = self.call();
-        assert_eq!(
-            answer.code,
-            Some(2),
-            "{} at the limit: {answer:?}",
-            self.symbol
-        );
-        assert_eq!(
-            answer.calls, 0,
-            "{}: refused, and the driver was called",
-            self.symbol
-        );
-        assert_eq!(held(&answer.account()), held(&before), "{}", self.symbol);
+        self.all(&self.row.undo_last);
         let _ = self.steps.quiet("cuMemRelease $99").ok();
         self.charged(self.row.before, "after a refusal");
     }
 
+    fn account(&mut self) -> Account {
+        self.steps.step("cuCtxGetCurrent &98").account()
+    }
+
     /// Compares the ledger with the row, and the simulator's account with both.
     fn charged(&mut self, wanted: u64, when: &str) {
-        let account = self.steps.step("cuCtxGetCurrent &98").account();
+        let account = self.account();
         let uuid = u128::from_str_radix(&account.devices[0].uuid[4..].replace('-', ""), 16);
         let index = devices::find(&self.region, &uuid.unwrap().to_be_bytes()).unwrap();
         let usage = devices::ledger(&self.region, index).unwrap().usage();
@@ -203,6 +241,12 @@ impl<'a> Case<'a> {
             Shown::None => {}
         }
     }
+}
+
+/// The primary context of device 0, current.
+fn begin(steps: &mut Steps) {
+    let _ = steps.quiet("cuDevicePrimaryCtxRetain &0 0").ok();
+    let _ = steps.quiet("cuCtxSetCurrent $0").ok();
 }
 
 /// What the simulated device holds for what was asked of it.

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use cuda_headers::classify::{Class, Family, Object};
+use cuda_headers::classify::{Class, Family, Object, Work};
 use cuda_headers::symbols::SYMBOLS;
 use rows::Row;
 
@@ -86,6 +86,7 @@ impl Part {
         Some(match class {
             Class::Charges(family) if family.is_exact() => (Self::Exact, Some(family)),
             Class::Charges(family) => (Self::Estimated, Some(family)),
+            Class::Launches(Work::Graph) => (Self::Estimated, Some(Family::Graph)),
             Class::Refunds(family) => (Self::GivesBack, Some(family)),
             Class::Lifetime(Object::Pool | Object::Allocation) => (Self::Keeps, None),
             _ => return None,
@@ -161,7 +162,7 @@ fn part_of(row: &Row) -> Result<(Part, Option<Family>)> {
         if found.is_some_and(|found| found != part) {
             bail!("{name} is not of the same family as the rest of its row");
         }
-        if row.takes != matches!(class, Class::Charges(_)) {
+        if row.takes != matches!(part.0, Part::Exact | Part::Estimated) {
             bail!("{name}: `takes` does not agree with the classification");
         }
         found = Some(part);

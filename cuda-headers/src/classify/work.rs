@@ -112,13 +112,13 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     // Memory nodes are summed up when a graph becomes executable: nodes may come from capture, clones and children.
     group(
+        Lifetime(Object::Allocation),
+        &["cuGraphInstantiate", "cuGraphInstantiateWithFlags"],
+    ),
+    // They take memory with the upload, which the third way to make a graph executable can ask for, or else with the launch.
+    group(
         Charges(Family::Graph),
-        &[
-            "cuGraphInstantiate",
-            "cuGraphInstantiateWithFlags",
-            "cuGraphInstantiateWithParams",
-            "cuGraphUpload",
-        ],
+        &["cuGraphInstantiateWithParams", "cuGraphUpload"],
     ),
     group(Refunds(Family::Graph), &["cuDeviceGraphMemTrim"]),
     // Its memory stays with the device's graph pool until that is trimmed.

@@ -9,7 +9,7 @@ impl Turn<'_> {
         let device = Some(usize::from(place)).filter(|device| *device < DEVICES);
         let location = match device {
             Some(device) => format!("4:1,4:{device}"),
-            None => "4:2,4:0".into(),
+            None => "4:3,4:0".into(),
         };
         let bytes = blocks * BLOCK;
         let slot = self.slot();
