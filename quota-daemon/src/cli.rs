@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Stop;
-use crate::{doctor, run};
+use crate::{completions, doctor, run, words};
 
 /// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
 #[derive(Debug, Parser)]
@@ -35,6 +35,13 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads this process's command line; ends the process where it makes no sense, or asks for help.
+    #[must_use]
+    pub fn read() -> Self {
+        let words = words::join(std::env::args_os());
+        Self::try_parse_from(&words).unwrap_or_else(|error| words::hint(error, &words).exit())
+    }
+
     /// Does what the command line asks.
     ///
     /// # Errors
@@ -43,16 +50,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(&args),
             Command::Doctor(args) => doctor::run(&args),
-            Command::Completions { shell } => {
-                let mut command = Self::command();
-                clap_complete::generate(
-                    shell,
-                    &mut command,
-                    "quota-daemon",
-                    &mut std::io::stdout(),
-                );
-                Ok(())
-            }
+            Command::Completions { shell } => Ok(completions::run(shell, &Self::command())?),
             Command::Probe => Ok(doctor::probe::run()?),
         }
     }

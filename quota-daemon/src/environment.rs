@@ -29,6 +29,11 @@ impl Environment {
         }
     }
 
+    /// The names of all that are set.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().map(String::as_str)
+    }
+
     /// What `name` is set to, as text for people.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {

@@ -3,9 +3,13 @@
 //! The binary `quota-daemon` is this library behind a command line; every command is a module.
 
 pub mod cli;
+pub mod completions;
 pub mod doctor;
 pub mod environment;
 pub mod exit;
+pub mod output;
 pub mod run;
 pub mod shim;
 pub mod sweep;
+pub mod variables;
+pub mod words;

@@ -2,10 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    match quota_daemon::cli::Cli::parse().run() {
+    match quota_daemon::cli::Cli::read().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => stop.report(),
     }

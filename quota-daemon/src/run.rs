@@ -12,46 +12,34 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
+use quota_abi::settings::{Refusal, Settings};
 
 use crate::environment::Environment;
 use crate::exit::Stop;
 use crate::shim;
 use crate::sweep::sweep;
+use crate::variables::{self, Unknown};
 
 /// The quota and the program.
+///
+/// A quota's flags do not take their values from variables: those are read as the library reads them, and a refusal names
+/// what the person wrote.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Device memory: 4GiB, 512MiB, 1.5g, bytes, or none; per device 0=4GiB,GPU-<uuid>=8GiB.
-    #[arg(
-        long,
-        short,
-        value_name = "SIZE",
-        env = "GPU_QUOTA_MEMORY",
-        allow_negative_numbers = true
-    )]
+    /// Device memory: 4GiB, 512MiB, 1.5g, bytes, or none; per device 0=4GiB,GPU-<uuid>=8GiB [env: GPU_QUOTA_MEMORY].
+    #[arg(long, short, value_name = "SIZE")]
     memory: Option<String>,
 
-    /// GPU time: 30%, 30 or 0.3, or none; per device 0=30%,1=60%.
-    #[arg(
-        long,
-        short,
-        value_name = "SHARE",
-        env = "GPU_QUOTA_COMPUTE",
-        allow_negative_numbers = true
-    )]
+    /// GPU time: 30%, 30 or 0.3, or none; per device 0=30%,1=60% [env: GPU_QUOTA_COMPUTE].
+    #[arg(long, short, value_name = "SHARE")]
     compute: Option<String>,
 
-    /// Programs of one group share one quota. Without it every run is a group of its own.
-    #[arg(long, short, value_name = "NAME", env = "GPU_QUOTA_GROUP")]
+    /// Programs of one group share one quota. Without it every run is a group of its own [env: GPU_QUOTA_GROUP].
+    #[arg(long, short, value_name = "NAME")]
     group: Option<String>,
 
-    /// What one process's context is counted as; 0 does not count it.
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "GPU_QUOTA_CONTEXT",
-        allow_negative_numbers = true
-    )]
+    /// What one process's context is counted as; 0 does not count it [env: GPU_QUOTA_CONTEXT].
+    #[arg(long, value_name = "SIZE")]
     context: Option<String>,
 
     /// The devices that the program sees, as CUDA_VISIBLE_DEVICES names them: 0,1 or GPU-<uuid>.
@@ -68,14 +56,32 @@ pub struct Args {
 }
 
 impl Args {
-    /// The variables that the flags stand for.
-    fn variables(&self) -> [(&'static str, Option<&str>); 4] {
+    /// The flags that stand for a variable, with what was given.
+    fn flags(&self) -> [(&'static str, &'static str, Option<&str>); 5] {
         [
-            ("GPU_QUOTA_MEMORY", self.memory.as_deref()),
-            ("GPU_QUOTA_COMPUTE", self.compute.as_deref()),
-            ("GPU_QUOTA_CONTEXT", self.context.as_deref()),
-            ("CUDA_VISIBLE_DEVICES", self.device.as_deref()),
+            ("--memory", "GPU_QUOTA_MEMORY", self.memory.as_deref()),
+            ("--compute", "GPU_QUOTA_COMPUTE", self.compute.as_deref()),
+            ("--group", "GPU_QUOTA_GROUP", self.group.as_deref()),
+            ("--context", "GPU_QUOTA_CONTEXT", self.context.as_deref()),
+            ("--device", "CUDA_VISIBLE_DEVICES", self.device.as_deref()),
         ]
+    }
+
+    /// This process's variables, and what the flags make of them.
+    fn environment(&self) -> Environment {
+        let mut environment = Environment::current();
+        for (_, variable, value) in self.flags() {
+            environment.set(variable, value);
+        }
+        environment
+    }
+
+    /// The flag that was given for a variable.
+    fn flag(&self, wanted: &str) -> Option<&'static str> {
+        let mut flags = self.flags().into_iter();
+        flags.find_map(|(flag, variable, value)| {
+            (variable == wanted && value.is_some()).then_some(flag)
+        })
     }
 }
 
@@ -84,10 +90,10 @@ impl Args {
 /// # Errors
 /// Before anything is started: a bad value, nothing to enforce, no library, no such program.
 pub fn run(args: &Args) -> Result<(), Stop> {
-    check(args)?;
+    let settings = check(args)?;
     let shim = shim::find(args.shim.as_deref())?;
-    let group = match &args.group {
-        Some(group) => group.clone(),
+    let group = match settings.group {
+        Some(group) => group,
         None => random_group()?,
     };
     sweep(Path::new("/dev/shm"));
@@ -96,37 +102,46 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         .split_first()
         .context("the program's name is missing")?;
     let mut command = Command::new(name);
-    command
-        .args(rest)
-        .env(
-            "LD_PRELOAD",
-            preload(&shim, std::env::var_os("LD_PRELOAD").as_deref()),
-        )
-        .env("GPU_QUOTA_GROUP", group);
-    for (variable, value) in args.variables() {
+    command.args(rest).env(
+        "LD_PRELOAD",
+        preload(&shim, std::env::var_os("LD_PRELOAD").as_deref()),
+    );
+    for (_, variable, value) in args.flags() {
         if let Some(value) = value {
             command.env(variable, value);
         }
     }
+    command.env("GPU_QUOTA_GROUP", group);
     Err(cannot_start(name, &command.exec()))
 }
 
-/// Refuses at once what the library would refuse at the program's `cuInit`, in the same words.
-fn check(args: &Args) -> Result<(), Stop> {
-    let mut environment = Environment::current();
-    for (variable, value) in args.variables() {
-        environment.set(variable, value);
+/// Refuses at once what the library would refuse at the program's `cuInit`, in the same words; but what came by a flag is
+/// called by the flag's name.
+fn check(args: &Args) -> Result<Settings, Stop> {
+    let environment = args.environment();
+    let settings = environment.settings().map_err(|refusal| {
+        let variable = match args.flag(&refusal.variable) {
+            Some(flag) => flag.into(),
+            None => refusal.variable.clone(),
+        };
+        Stop::Usage(
+            Refusal {
+                variable,
+                ..refusal
+            }
+            .to_string(),
+        )
+    })?;
+    for Unknown { name, meant } in variables::unknown(environment.names()) {
+        let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
+        eprintln!("quota-daemon: {name} is no variable of ours and does nothing{meant}");
     }
-    environment.set("GPU_QUOTA_GROUP", args.group.as_deref());
-    let settings = environment
-        .settings()
-        .map_err(|refusal| Stop::Usage(refusal.to_string()))?;
     if settings.memory.is_empty() && settings.compute.is_empty() {
         return Err(Stop::Usage(
             "nothing to enforce: give --memory 4GiB, --compute 30%, or both".into(),
         ));
     }
-    Ok(())
+    Ok(settings)
 }
 
 /// The library first: the first definition of a symbol wins, and another preloaded library keeps its place after it.

@@ -215,33 +215,74 @@ fn the_program_keeps_the_pid() {
 }
 
 #[test]
-fn a_bad_value_is_refused_before_the_program_starts() {
+fn a_bad_value_is_refused_before_the_program_starts_by_the_name_that_was_written() {
     let scratch = Scratch::new("bad");
-    for flags in [
-        ["--memory", "much"],
-        ["--memory", "0"],
-        ["--memory", ""],
-        ["--compute", "130%"],
-        ["--compute", "-1"],
+    for (flag, variable, value) in [
+        ("--memory", "GPU_QUOTA_MEMORY", "much"),
+        ("--memory", "GPU_QUOTA_MEMORY", "0"),
+        ("--memory", "GPU_QUOTA_MEMORY", ""),
+        ("--memory", "GPU_QUOTA_MEMORY", "-4GiB"),
+        ("--compute", "GPU_QUOTA_COMPUTE", "130%"),
+        ("--compute", "GPU_QUOTA_COMPUTE", "-30%"),
+        ("--compute", "GPU_QUOTA_COMPUTE", "-1"),
+        ("--context", "GPU_QUOTA_CONTEXT", "-1MiB"),
+        ("--group", "GPU_QUOTA_GROUP", ""),
     ] {
-        let output = scratch.run(&flags, &["sh", "-c", "echo started"]);
-        assert_eq!(output.status.code(), Some(2), "{flags:?}");
-        assert!(out(&output).is_empty(), "{flags:?}");
-        let variable = format!(
-            "GPU_QUOTA_{}=",
-            flags[0].trim_start_matches('-').to_uppercase()
-        );
-        assert!(
-            err(&output).contains(&variable),
-            "{flags:?}: {}",
-            err(&output)
-        );
-        assert!(
-            err(&output).contains("for example"),
-            "{flags:?}: {}",
-            err(&output)
-        );
+        let program = ["sh", "-c", "echo started"];
+        let by_flag = scratch.run(&[flag, value], &program);
+        let mut command = daemon();
+        command.env(variable, value).args(["run", "--shim"]);
+        command.arg(&scratch.library).arg("--").args(program);
+        let by_variable = command.output().unwrap();
+        for (output, name, other) in [(by_flag, flag, variable), (by_variable, variable, flag)] {
+            let said = err(&output);
+            assert_eq!(output.status.code(), Some(2), "{name} {value}: {said}");
+            assert!(out(&output).is_empty(), "{name} {value}");
+            assert!(said.contains(&format!("{name}={value:?} ")), "{said}");
+            assert!(said.contains(&format!("for example {name}=")), "{said}");
+            assert!(!said.contains(other), "{said}");
+        }
     }
+}
+
+#[test]
+fn a_program_without_the_dashes_before_it_is_told_where_it_goes() {
+    let scratch = Scratch::new("dashes");
+    let mut command = daemon();
+    command.args(["run", "--memory", "1GiB", "--shim"]);
+    command.arg(&scratch.library).args(["true", "now"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("run ... -- true"), "{}", err(&output));
+    // A flag without its value stays what it is.
+    let output = daemon()
+        .args(["run", "--memory", "--compute", "30%", "--", "true"])
+        .output()
+        .unwrap();
+    assert!(err(&output).contains("a value is required for '--memory"));
+}
+
+#[test]
+fn a_device_below_zero_shows_none() {
+    let scratch = Scratch::new("device");
+    let output = scratch.run(&["--memory", "1GiB", "--device", "-1"], &["env"]);
+    assert_eq!(variable(&output, "CUDA_VISIBLE_DEVICES").unwrap(), "-1");
+}
+
+#[test]
+fn a_misspelt_variable_is_told_and_the_program_runs() {
+    let scratch = Scratch::new("misspelt");
+    let run = |name: &str| {
+        let mut command = daemon();
+        command.env(name, "1GiB").args(["run", "--compute", "30%"]);
+        command.arg("--shim").arg(&scratch.library);
+        command.args(["--", "echo", "started"]).output().unwrap()
+    };
+    let output = run("GPU_QUOTA_MEMORI");
+    assert_eq!(out(&output), "started\n");
+    let said = err(&output);
+    assert!(said.contains("GPU_QUOTA_MEMORI ") && said.contains("GPU_QUOTA_MEMORY?"));
+    assert_eq!(err(&run("GPU_QUOTA_MEMORY")), "");
 }
 
 #[test]
@@ -331,11 +372,4 @@ fn a_wrong_command_line_is_usage() {
             Some(2)
         );
     }
-}
-
-#[test]
-fn completions_know_the_commands() {
-    let output = daemon().args(["completions", "bash"]).output().unwrap();
-    assert!(output.status.success());
-    assert!(out(&output).contains("doctor") && out(&output).contains("--compute"));
 }

@@ -1,11 +1,11 @@
 //! Findings for people and for programs.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 
-use anyhow::Context;
 use serde::Serialize;
 
 use super::finding::{Findings, Status};
+use crate::output::print;
 
 /// The JSON form; `version` changes when a field changes its meaning.
 #[derive(Serialize)]
@@ -51,14 +51,6 @@ fn format(findings: &Findings, colour: bool) -> String {
         }
     }
     lines
-}
-
-/// A reader that has read enough is no error.
-fn print(text: &str) -> anyhow::Result<()> {
-    match stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to stdout"),
-    }
 }
 
 #[cfg(test)]

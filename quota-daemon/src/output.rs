@@ -1,0 +1,53 @@
+//! Writing results.
+
+use std::io::{ErrorKind, Write, stdout};
+
+use anyhow::Context;
+
+/// Writes to stdout. A reader that has read enough is no error.
+///
+/// # Errors
+/// Any other that the writing meets.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    match stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to stdout"),
+    }
+}
+
+/// A number of things, as a person writes it: `1 process`, `2 processes`.
+#[must_use]
+pub fn count(number: usize, one: &str, more: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {more}"),
+    }
+}
+
+/// A size of device memory.
+#[must_use]
+pub fn mib(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    match bytes {
+        1..MIB => format!("{bytes} bytes"),
+        _ => format!("{} MiB", bytes / MIB),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(count(1, "process", "processes"), "1 process");
+        assert_eq!(count(0, "process", "processes"), "0 processes");
+    }
+
+    #[test]
+    fn what_is_less_than_a_mebibyte_is_not_nothing() {
+        assert_eq!(mib(0), "0 MiB");
+        assert_eq!(mib(512), "512 bytes");
+        assert_eq!(mib(3 << 20), "3 MiB");
+    }
+}
