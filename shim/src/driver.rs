@@ -54,6 +54,8 @@ crate::hook::uses! { DRIVER as fns;
     cuStreamGetCtx
     cuStreamIsCapturing
     cuStreamIsCapturing_ptsz
+    cuStreamQuery
+    cuStreamQuery_ptsz
     cuThreadExchangeStreamCaptureMode
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result
     // Forgotten before the driver is called: afterwards another thread may get the same handle for a new context.
     let known = process.contexts.take(handle).ok_or(Aside::Unknown)?;
     time::context_goes(handle);
+    process.memory.deferred.context_goes(Some(known.id));
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         gone(process, known);

@@ -51,6 +51,7 @@ pub(crate) fn release(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
+    process.memory.deferred.context_goes(None);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         look(process, device);
@@ -63,6 +64,7 @@ pub(crate) fn reset(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<CU
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
+    process.memory.deferred.context_goes(None);
     let id = process.contexts.primary_id(device);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS
@@ -169,6 +171,7 @@ pub(crate) fn destroy_green(
         time::contexts_may_go();
         None
     };
+    process.memory.deferred.context_goes(None);
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
         let _ = contexts.greens.insert(green_key(green), number);

@@ -7,7 +7,7 @@ use cuda_headers::fns;
 
 use crate::hook::hooks;
 use crate::memory::pool::Default::{Legacy, PerThread};
-use crate::memory::{linear, pool};
+use crate::memory::{deferred, linear, pool};
 
 hooks! { DRIVER as fns;
     fn cuMemAlloc(dptr: *mut CUdeviceptr_v1, bytesize: c_uint) -> CUresult =
@@ -63,9 +63,11 @@ hooks! { DRIVER as fns;
         hStream: CUstream,
     ) -> CUresult = |call| pool::allocate(dptr, bytesize, Some(pool), (hStream, PerThread), &call);
 
+    /// Plain memory stays charged until the stream gets there.
     fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult =
-        |call| linear::free(dptr, &call);
+        |call| deferred::free(dptr, (hStream, Legacy), &call);
 
+    /// As `cuMemFreeAsync`.
     fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult =
-        |call| linear::free(dptr, &call);
+        |call| deferred::free(dptr, (hStream, PerThread), &call);
 }

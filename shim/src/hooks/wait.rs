@@ -10,10 +10,10 @@ use cuda_headers::fns;
 
 use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::memory::pool;
+use crate::memory::waited;
 use crate::time::{self, Stream};
 
-hooks! { DRIVER as fns, if time::limited() || pool::has_slack();
+hooks! { DRIVER as fns, if time::limited() || waited::matters();
     /// What is open ends before the wait, and is settled after it.
     fn cuCtxSynchronize() -> CUresult = |call| waits(None, &call);
 
@@ -178,7 +178,7 @@ hooks! { DRIVER as fns, if time::limited() || pool::has_slack();
 
 /// The host waits for a stream, or for more: what pools hold in excess goes back meanwhile.
 fn waits(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
-    pool::waited(|| time::waiting(on, call), call)
+    waited::after(|| time::waiting(on, call), call)
 }
 
 /// What is open on the stream ends here.

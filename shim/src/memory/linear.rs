@@ -2,7 +2,7 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, external, freed, ipc, pool, remember, remember_in, reserve, rounded};
+use super::{Owner, Record, external, freed, ipc, remember, remember_in, reserve, rounded, waited};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
@@ -85,7 +85,7 @@ pub(crate) fn allocate_pitch<A: Address, S: Size>(
     Ok(answer)
 }
 
-/// `cuMemFree` and `cuMemFreeAsync`, of whatever kind the memory is: on the device that owns it, whichever context is
+/// `cuMemFree`, of whatever kind the memory is: on the device that owns it, whichever context is
 /// current.
 ///
 /// The record goes before the driver is called, because another thread may get the address as soon as the driver has freed
@@ -94,20 +94,29 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
     let process = process::limited()?;
     let addresses = &process.memory.addresses;
     let Some(record) = addresses.remove(address) else {
-        // Another process's, imported from its pool, or nothing that we know.
-        return match ipc::close(process, address, call) {
-            Err(Aside::Unknown) => external::free(process, address, call),
-            answered => answered,
-        };
+        return free_others(process, address, call);
     };
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         freed(process, address, record);
-        pool::may_have_waited(process);
+        waited::perhaps(process);
     } else {
         remember(process, addresses, address, record);
     }
     Ok(answer)
+}
+
+/// Frees what this process has not allocated by any of the calls that make records: imported from another process's pool or
+/// from another API, or nothing that we know.
+pub(super) fn free_others(
+    process: &'static Process,
+    address: u64,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    match ipc::close(process, address, call) {
+        Err(Aside::Unknown) => external::free(process, address, call),
+        answered => answered,
+    }
 }
 
 fn record(process: &Process, context: Context<'_>, address: u64, bytes: u64) {

@@ -1,6 +1,7 @@
 //! What this process has allocated on its devices: one file for each family.
 
 pub(crate) mod array;
+pub(crate) mod deferred;
 pub(crate) mod external;
 pub(crate) mod graph;
 pub(crate) mod ipc;
@@ -10,6 +11,7 @@ pub(crate) mod pool;
 mod shared;
 pub(crate) mod view;
 pub(crate) mod vmm;
+pub(crate) mod waited;
 
 pub(crate) use self::limits::Limit;
 use crate::context::Context;
@@ -27,6 +29,8 @@ pub(crate) struct Memory {
     addresses: Table<Record>,
     /// Arrays and mipmapped arrays, by handle.
     arrays: Table<Record>,
+    /// Plain memory that is freed, and that its stream has not got to.
+    pub(crate) deferred: deferred::Deferred,
     pools: pool::Pools,
     graphs: graph::Graphs,
     ipc: ipc::Shared,
@@ -85,6 +89,7 @@ impl Memory {
         Self {
             addresses: Table::new(),
             arrays: Table::new(),
+            deferred: deferred::Deferred::new(),
             pools: pool::Pools::new(),
             graphs: graph::Graphs::new(),
             ipc: ipc::Shared::new(),
@@ -121,13 +126,16 @@ fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Optio
     None
 }
 
-/// Takes what the dead have left, and gives back what the driver holds without need: for pools, then for graphs. Until `enough`
-/// says so; it is asked after each that gave something.
+/// Takes what the dead have left and streams have freed, and gives back what the driver holds without need: for pools, then
+/// for graphs. Until `enough` says so; it is asked after each that gave something.
 fn make_room(process: &Process, device: &Device, enough: &mut dyn FnMut() -> bool) {
     let memory = &process.memory;
-    let sources: [&dyn Fn() -> bool; 3] = [&process::reap, &|| memory.pools.trim(device), &|| {
-        memory.graphs.trim(device)
-    }];
+    let sources: [&dyn Fn() -> bool; 4] = [
+        &|| memory.deferred.settle(process),
+        &process::reap,
+        &|| memory.pools.trim(device),
+        &|| memory.graphs.trim(device),
+    ];
     for gives_room in sources {
         if gives_room() && enough() {
             return;
@@ -148,6 +156,7 @@ pub(crate) fn drop_context(process: &Process, context: u32) {
         |_, record| give_back(process, record),
     );
     ipc::drop_context(process, context);
+    memory.deferred.settle(process);
     memory.pools.context_gone(process, |pool| {
         memory.addresses.sweep(
             |_, record| record.owner() == Owner::Pool(pool),
@@ -181,6 +190,7 @@ fn remember_in(
 
 /// Asks the driver what it holds for pools and graphs now: it gives back and takes without being told.
 pub(crate) fn refresh(process: &Process, device: &Device) {
+    process.memory.deferred.settle(process);
     process.memory.pools.refresh(device);
     process.memory.graphs.settle(device);
 }

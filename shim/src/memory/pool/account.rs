@@ -119,7 +119,7 @@ impl Pools {
     }
 
     /// The program has waited for its work, whereupon the driver gives unused memory back.
-    pub(super) fn waited(&self, process: &Process) {
+    pub(in crate::memory) fn waited(&self, process: &Process) {
         SLACK.store(false, Ordering::Relaxed);
         for device in process.devices.iter() {
             self.refresh(device);
@@ -182,7 +182,6 @@ impl Pools {
                 return true;
             }
             if last {
-                device.denied(growth);
                 break;
             }
             process::reap();

@@ -5,7 +5,7 @@ use cuda_headers::driver::{
 };
 
 use super::super::number_of;
-use super::account::{Place, has_slack};
+use super::account::Place;
 use super::ask;
 use crate::context;
 use crate::device::Device;
@@ -110,34 +110,6 @@ pub(crate) fn destroy(pool: CUmemoryPool, call: &impl Fn() -> CUresult) -> Resul
         process.memory.pools.settle(device, id);
     }
     Ok(answer)
-}
-
-/// The program has waited for work on the GPU, or `wait` has left that to `call`.
-pub(crate) fn waited(
-    wait: impl FnOnce() -> Result<CUresult, Aside>,
-    call: &impl Fn() -> CUresult,
-) -> Result<CUresult, Aside> {
-    if !has_slack() {
-        return wait();
-    }
-    let answer = match wait() {
-        Err(Aside::Refused) => return Err(Aside::Refused),
-        Err(_) => call(),
-        Ok(answer) => answer,
-    };
-    if answer == CUresult::CUDA_SUCCESS
-        && let Ok(process) = process::limited()
-    {
-        process.memory.pools.waited(process);
-    }
-    Ok(answer)
-}
-
-/// Some other call has waited for the GPU on the way.
-pub(in crate::memory) fn may_have_waited(process: &Process) {
-    if has_slack() {
-        process.memory.pools.waited(process);
-    }
 }
 
 /// Nothing was charged for such a pool.

@@ -13,8 +13,7 @@ use cuda_headers::driver::{CUdeviceptr, CUmemoryPool, CUresult, CUstream};
 use self::account::Place;
 pub(crate) use self::account::{Pools, has_slack};
 pub(in crate::memory) use self::ask::is_capturing;
-pub(in crate::memory) use self::life::may_have_waited;
-pub(crate) use self::life::{create, destroy, import, name, trim, waited};
+pub(crate) use self::life::{create, destroy, import, name, trim};
 use super::{Owner, Record, make_room, remember, reserve, rounded};
 use crate::device::Device;
 use crate::driver::relaxed;
@@ -45,35 +44,55 @@ pub(crate) fn allocate(
     let process = process::limited()?;
     let (id, device) = relaxed(|| source(process, pool, stream))?;
     let bytes = rounded(u64::try_from(bytes).unwrap_or(u64::MAX));
-    let pools = &process.memory.pools;
-    if is_over(process, device) {
-        device.denied(bytes);
-        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
-    }
-    let growth = pools.change(id, |pool| pool.hand_out(bytes));
-    let take_back = || device.refund(pools.change(id, |pool| pool.take_back(bytes, growth)));
-    let Some(reservation) = reserve(process, device, growth) else {
-        take_back();
-        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
-    };
-    let answer = call();
-    if answer != CUresult::CUDA_SUCCESS {
-        take_back();
-        return Ok(answer);
-    }
-    reservation.keep();
-    // SAFETY: the driver has just written it for its caller.
-    let address = unsafe { address.read() };
-    if !pools.admit(process, device, id) {
+    // What did not fit the first time has left the pool's slack trimmed, so that it may fit now.
+    for _ in 0..2 {
+        if is_over(process, device) {
+            break;
+        }
+        let Some(answer) = hand_out(process, (id, device), bytes, call) else {
+            return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        };
+        if answer != CUresult::CUDA_SUCCESS {
+            return Ok(answer);
+        }
+        // SAFETY: the driver has just written it for its caller.
+        let address = unsafe { address.read() };
+        let pools = &process.memory.pools;
+        if pools.admit(process, device, id) {
+            let record = Record::new(bytes, device, Owner::Pool(id));
+            remember(process, &process.memory.addresses, address, record);
+            return Ok(answer);
+        }
         // SAFETY: an address that the driver has just given and nobody has seen, on the stream it was given for.
         relaxed(|| unsafe { ask::free_again(address, stream) });
         pools.freed(device, id, bytes);
         pools.trim(device);
-        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    let record = Record::new(bytes, device, Owner::Pool(id));
-    remember(process, &process.memory.addresses, address, record);
-    Ok(answer)
+    device.denied(bytes);
+    Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+/// Reserves what a request adds to its pool's charge, and calls the driver. `None`: refused, the driver is not called.
+fn hand_out(
+    process: &Process,
+    (id, device): (u64, &Device),
+    bytes: u64,
+    call: &impl Fn() -> CUresult,
+) -> Option<CUresult> {
+    let pools = &process.memory.pools;
+    let growth = pools.change(id, |pool| pool.hand_out(bytes));
+    let take_back = || device.refund(pools.change(id, |pool| pool.take_back(bytes, growth)));
+    let Some(reservation) = reserve(process, device, growth) else {
+        take_back();
+        return None;
+    };
+    let answer = call();
+    if answer == CUresult::CUDA_SUCCESS {
+        reservation.keep();
+    } else {
+        take_back();
+    }
+    Some(answer)
 }
 
 /// Whether the group is over its limit, even after slack has been given back. Then nothing is handed out of what a pool holds
