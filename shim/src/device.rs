@@ -264,7 +264,7 @@ fn uuid_of(handle: CUdevice) -> Result<[u8; 16], CUresult> {
 /// Waits before a new try, longer each time. The one that stands in the way may be dead, or stopped by a debugger or a
 /// freezer.
 #[cold]
-fn step_back(tries: u32) -> Patience {
+pub(crate) fn step_back(tries: u32) -> Patience {
     if tries < HASTY {
         // SAFETY: gives the processor away.
         unsafe { libc::sched_yield() };

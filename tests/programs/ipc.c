@@ -74,6 +74,9 @@ static void charged(size_t mib, int line) {
     _exit(93);
 }
 
+// What the device holds for both of them.
+#define DEVICE(mib) MUST(sim_account("requested") == (mib) * MIB)
+
 static void export_handle(void) {
     CUdeviceptr pointer;
     Opaque handle, again;
@@ -128,14 +131,17 @@ static void import_handle(int same) {
         MUST(recv(peer, &byte, 1, 0) == 0);
         // It is gone when its parent has taken note of it, and looked for ten times a second.
         usleep(200000);
+        DEVICE(64);
         CHARGED(64);
         OK(CU(cuIpcCloseMemHandle)(pointer));
         CHARGED(0);
+        DEVICE(0);
         return;
     }
     step();
     await();
     CHARGED(64);
+    DEVICE(64);
     if (is("importers_context_goes")) {
         CUcontext context;
         OK(CU(cuDevicePrimaryCtxRelease_v2)(0));
@@ -146,6 +152,7 @@ static void import_handle(int same) {
         MUST(CU(cuIpcCloseMemHandle)(pointer) != CUDA_SUCCESS);
     }
     CHARGED(same && !is("exporter_frees_first") ? 64 : 0);
+    DEVICE(is("exporter_frees_first") ? 0 : 64);
     step();
 }
 

@@ -280,6 +280,44 @@ static void waited(void) {
     stop_here("waited");
 }
 
+// Plain memory that is freed in a stream's order is held until the stream gets there.
+static void in_order(void) {
+    CUcontext context;
+    CUdeviceptr pointer;
+    OK(cu_work(stream, 1000));
+    OK(CU(cuStreamSynchronize)(stream));
+    size_t code = sim_account("requested");
+    for (int way = 0; way < 3; way++) {
+        if (way < 2) {
+            OK(CU(cuMemAlloc_v2)(&pointer, 128 * MIB));
+        } else {
+            OK(CU(cuMemAllocManaged)(&pointer, 128 * MIB, CU_MEM_ATTACH_GLOBAL));
+        }
+        uint64_t begin = now_ns();
+        OK(cu_work(stream, 400 * 1000000ull));
+        OK(way == 1 ? CU(cuMemFreeAsync_ptsz)(pointer, stream) : CU(cuMemFreeAsync)(pointer, stream));
+        size_t charged = held(), real = sim_account("requested");
+        // On a machine that was busy elsewhere the work may be over already.
+        if (now_ns() - begin < 300 * 1000000ull) MUST(charged == 128 * MIB && (way == 2 || real == code + charged));
+        CUresult answer = CU(cuMemAlloc_v2)(&pointer, 200 * MIB);
+        if (now_ns() - begin < 300 * 1000000ull) MUST(answer == CUDA_ERROR_OUT_OF_MEMORY);
+        if (answer == CUDA_SUCCESS) OK(CU(cuMemFree_v2)(pointer));
+        OK(CU(cuStreamSynchronize)(stream));
+        MUST(held() == 0 && sim_account("requested") == code);
+        OK(CU(cuMemAlloc_v2)(&pointer, 200 * MIB));
+        OK(CU(cuMemFreeAsync)(pointer, stream));
+        MUST(held() == 0);
+    }
+    // The event behind the free goes with its context.
+    OK(CU(cuMemAlloc_v2)(&pointer, 128 * MIB));
+    OK(cu_work(stream, 50 * 1000000ull));
+    OK(CU(cuMemFreeAsync)(pointer, stream));
+    OK(CU(cuDevicePrimaryCtxReset_v2)(0));
+    OK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+    OK(CU(cuCtxSetCurrent)(context));
+    MUST(held() == 0);
+}
+
 static void *hammer(void *seed) {
     CUcontext context;
     CUdeviceptr slots[16] = {0};
@@ -317,7 +355,7 @@ int main(int argc, char **argv) {
         {"attributes", attributes}, {"destroyed", destroyed},     {"current_pool", current_pool},
         {"on_the_host", on_the_host}, {"undone", undone},         {"last_context", last_context},
         {"of_another_device", of_another_device}, {"waited", waited}, {"threads", threads},
-        {"many_pools", many_pools},
+        {"many_pools", many_pools}, {"in_order", in_order},
     };
     cu_begin();
     OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));

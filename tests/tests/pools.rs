@@ -86,6 +86,11 @@ fn threads_that_never_wait_stay_within_the_limit_and_what_they_have_in_flight() 
 }
 
 #[test]
+fn plain_memory_that_is_freed_in_order_is_charged_until_its_stream_gets_there() {
+    assert!(case(&Sim::new(), "in_order") <= LIMIT);
+}
+
+#[test]
 fn what_the_driver_gives_back_in_a_wait_is_there_for_others() {
     for wait in ["context", "stream", "event"] {
         let sim = Sim::new();

@@ -69,6 +69,27 @@ impl Shared {
         }
     }
 
+    /// `slot` frees one of them, and gives back itself what it was charged: others that hold it are charged in its place.
+    fn pass_on(&mut self, slot: usize, index: usize) {
+        self.objects[index].set(slot, false);
+        let object = self.objects[index];
+        if object.owner as usize != slot {
+            return;
+        }
+        let (device, amount) = (object.device as usize, exact(object.bytes, object.bytes));
+        // Both are charged for a moment, so that nobody takes what is not free.
+        if let Some(next) = object.first()
+            && self.charge(next, device, amount).is_ok()
+        {
+            #[expect(clippy::cast_possible_truncation, reason = "a small table's index")]
+            {
+                self.objects[index].owner = next as u32;
+            }
+        } else {
+            self.objects[index].bytes = 0;
+        }
+    }
+
     /// The same for all that a process held which has ended.
     pub(crate) fn let_go_of_all(&mut self, slot: usize) {
         for index in 0..MAX_OBJECTS {
@@ -112,6 +133,19 @@ impl Member {
         let slot = self.slot;
         let found = locked.shared_mut().object(key);
         found.map(|object| object.set(slot, true)).is_some()
+    }
+
+    /// This process frees memory that others may hold, before it gives back what it is charged for it.
+    pub fn pass_on(&self, key: Key) {
+        let mut locked = self.simulation().lock();
+        let shared = locked.shared_mut();
+        let index = shared
+            .objects
+            .iter()
+            .position(|object| object.bytes != 0 && object.key == [key.0, key.1]);
+        if let Some(index) = index {
+            shared.pass_on(self.slot, index);
+        }
     }
 
     /// Holds it no more; what was charged for it passes on. `false` if it was not shared.

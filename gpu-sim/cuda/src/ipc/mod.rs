@@ -1,6 +1,7 @@
 //! Memory of another process, by `cuIpcGetMemHandle` and `cuIpcOpenMemHandle`. The handle says
 //! where in which process's memory file the bytes are; the importer opens that file through
-//! `/proc` and maps the blocks. The memory counts for the exporter alone.
+//! `/proc` and maps the blocks. The memory counts for the exporter; if that ends or frees it while
+//! others have it open, for one of those, because the device keeps it until the last of them closes it.
 
 use std::collections::HashMap;
 use std::ffi::c_uint;
@@ -75,6 +76,30 @@ struct Opened {
     count: usize,
 }
 
+impl Handle {
+    /// What tells the memory from any other.
+    fn key(&self) -> (u64, u64) {
+        (self.inode, self.offset)
+    }
+}
+
+/// What this process has handed out, by address.
+static EXPORTED: Mutex<Option<HashMap<usize, Handle>>> = Mutex::new(None);
+
+fn exported<T>(with: impl FnOnce(&mut HashMap<usize, Handle>) -> T) -> T {
+    let mut exported = EXPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+    with(exported.get_or_insert_default())
+}
+
+/// Memory of this process is about to be given back, whether others have it open or not.
+pub(crate) fn freed(base: usize) {
+    if let Some(handle) = exported(|all| all.remove(&base))
+        && let Ok(member) = state::member()
+    {
+        member.pass_on(handle.key());
+    }
+}
+
 /// What this process has opened, by address.
 static OPENED: Mutex<Option<HashMap<usize, Opened>>> = Mutex::new(None);
 
@@ -101,6 +126,9 @@ fn export(address: CUdeviceptr) -> Result<CUipcMemHandle, CUresult> {
         size: found.size as u64,
         core: u32::try_from(found.owner.core).unwrap_or(u32::MAX),
     };
+    // Without room to note it the memory goes with this process.
+    let _ = state::member()?.share(handle.key(), found.owner.core, found.rounded as u64);
+    exported(|all| all.insert(found.base, handle));
     Ok(handle.write())
 }
 
@@ -158,6 +186,7 @@ fn map(handle: Handle, owner: Owner) -> Result<CUdeviceptr, CUresult> {
         memory.arena.unreserve(start, len);
         return Err(CUresult::CUDA_ERROR_MAP_FAILED);
     }
+    let _ = state::member()?.hold(handle.key());
     let address = start + inside;
     let owner = Owner {
         context: owner.context,
@@ -200,6 +229,9 @@ fn forget(address: usize, gone: &Opened) {
     let Ok(mut memory) = memory::lock() else {
         return;
     };
+    if let Ok(member) = state::member() {
+        member.let_go(gone.handle.key());
+    }
     memory.table.remove(address);
     memory.arena.unmap(gone.start, gone.len);
     memory.arena.unreserve(gone.start, gone.len);

@@ -184,6 +184,7 @@ pub(crate) fn detach(base: usize) -> Result<impl FnOnce() + Send, CUresult> {
     memory.table.remove(base);
     Ok(move || {
         if let Ok(mut memory) = lock() {
+            ipc::freed(base);
             let (heap, arena) = memory.heap(family);
             heap.put(arena, owner, base, rounded);
         }
@@ -196,6 +197,7 @@ fn free_if(base: usize, fits: impl FnOnce(Family) -> bool) -> Result<(), CUresul
     let found = found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let (owner, family, rounded) = (found.owner, found.family, found.rounded);
     memory.table.remove(base);
+    ipc::freed(base);
     let (heap, arena) = memory.heap(family);
     heap.put(arena, owner, base, rounded);
     Ok(())
@@ -214,6 +216,7 @@ pub(crate) fn on_context_destroy(context: u64) {
     ipc::on_context_destroy(context);
     let Ok(mut memory) = lock() else { return };
     for gone in memory.table.take_of(context) {
+        ipc::freed(gone.base);
         let (heap, arena) = memory.heap(gone.family);
         heap.put(arena, gone.owner, gone.base, gone.rounded);
     }

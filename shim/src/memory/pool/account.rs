@@ -11,6 +11,8 @@ use crate::driver::relaxed;
 use crate::process::{self, Process};
 use crate::table::Table;
 
+/// What the driver takes for a pool at a time, or more.
+const STEP: u64 = 32 << 20;
 /// Pools that are visited at a time, since the driver is not called under a table's lock.
 const AT_A_TIME: usize = 32;
 
@@ -148,14 +150,40 @@ impl Pools {
 
     /// Corrects a pool's charge by what the driver holds for it, whether it fits or not. Bytes given back.
     pub(super) fn settle(&self, device: &Device, id: u64) -> u64 {
+        let is_pending = |pool: Pool| pool.pending > 0;
+        let leaves_growth = self.known.get(id).is_some_and(is_pending);
+        self.believe(device, id, leaves_growth)
+    }
+
+    /// The same for a pool whose last request was undone, of which the driver may keep the memory for a while. Whoever else is
+    /// being served must not find room there.
+    pub(super) fn undone(&self, device: &Device, id: u64) {
+        self.believe(device, id, false);
+        self.trim(device);
+    }
+
+    fn believe(&self, device: &Device, id: u64, leaves_growth: bool) -> u64 {
         let Correction { refund, growth } = self.learn(id);
         device.refund(refund);
-        let is_pending = |pool: Pool| pool.pending > 0;
-        if growth > 0 && !self.known.get(id).is_some_and(is_pending) {
+        if growth > 0 && !leaves_growth {
             device.charge(growth);
             self.grow(id, growth);
         }
         refund
+    }
+
+    /// Hands out `bytes`, and says what that adds to the charge. Near the limit one request at a time: each may make the driver
+    /// take more than it asks for. `None` while another one is being served.
+    pub(super) fn hand_out(&self, device: &Device, id: u64, bytes: u64) -> Option<u64> {
+        let left = device
+            .memory
+            .map_or(u64::MAX, |limit| limit.saturating_sub(device.usage()));
+        let hand_out = |pool: &mut Pool| {
+            let others = u64::from(pool.pending);
+            let all = bytes.max(STEP).saturating_mul(others + 1);
+            (others == 0 || all <= left).then(|| pool.hand_out(bytes))
+        };
+        self.known.with(id, hand_out).unwrap_or(Some(0))
     }
 
     /// The same where what has just been allocated can still be undone: `false` if it does not fit, even after slack

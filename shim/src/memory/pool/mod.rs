@@ -15,13 +15,18 @@ pub(crate) use self::account::{Pools, has_slack};
 pub(in crate::memory) use self::ask::is_capturing;
 pub(crate) use self::life::{create, destroy, import, name, trim};
 use super::{Owner, Record, make_room, remember, reserve, rounded};
-use crate::device::Device;
+use crate::device::{Device, step_back};
 use crate::driver::relaxed;
 use crate::guard::Aside;
 use crate::process::{self, Process};
 
 /// `CU_STREAM_PER_THREAD`: this number and those below stand for default streams.
 const PER_THREAD_STREAM: usize = 2;
+
+/// No device has so much, and sums of a few of these do not overflow.
+const MOST: u64 = 1 << 60;
+/// Tries to be the only one whom a pool serves: about 30 ms.
+const TRIES: u32 = 80;
 
 /// Which default stream a null stream means.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -44,6 +49,10 @@ pub(crate) fn allocate(
     let process = process::limited()?;
     let (id, device) = relaxed(|| source(process, pool, stream))?;
     let bytes = rounded(u64::try_from(bytes).unwrap_or(u64::MAX));
+    if bytes > MOST {
+        device.denied(bytes);
+        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    }
     // What did not fit the first time has left the pool's slack trimmed, so that it may fit now.
     for _ in 0..2 {
         if is_over(process, device) {
@@ -66,7 +75,7 @@ pub(crate) fn allocate(
         // SAFETY: an address that the driver has just given and nobody has seen, on the stream it was given for.
         relaxed(|| unsafe { ask::free_again(address, stream) });
         pools.freed(device, id, bytes);
-        pools.trim(device);
+        pools.undone(device, id);
     }
     device.denied(bytes);
     Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
@@ -80,7 +89,16 @@ fn hand_out(
     call: &impl Fn() -> CUresult,
 ) -> Option<CUresult> {
     let pools = &process.memory.pools;
-    let growth = pools.change(id, |pool| pool.hand_out(bytes));
+    let mut growth = None;
+    for tries in 0..TRIES {
+        growth = pools.hand_out(device, id, bytes);
+        if growth.is_some() {
+            break;
+        }
+        step_back(tries);
+    }
+    // Whoever is served for so long may be stopped in the middle.
+    let growth = growth.unwrap_or_else(|| pools.change(id, |pool| pool.hand_out(bytes)));
     let take_back = || device.refund(pools.change(id, |pool| pool.take_back(bytes, growth)));
     let Some(reservation) = reserve(process, device, growth) else {
         take_back();
