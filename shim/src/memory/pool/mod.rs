@@ -25,8 +25,8 @@ const PER_THREAD_STREAM: usize = 2;
 
 /// No device has so much, and sums of a few of these do not overflow.
 const MOST: u64 = 1 << 60;
-/// Tries to be the only one whom a pool serves: about 30 ms.
-const TRIES: u32 = 80;
+/// Tries to be the only one whom a pool serves near the limit: half a second.
+const TRIES: u32 = 300;
 
 /// Which default stream a null stream means.
 #[derive(Copy, Clone, PartialEq, Eq)]
