@@ -172,12 +172,23 @@ impl Pools {
         refund
     }
 
+    /// Gives the pools' slack back if a request is larger than all the slack of its own pool, so that the driver takes a new
+    /// segment for it, and that does not fit beside the slack.
+    pub(super) fn clear_way(&self, device: &Device, id: u64, bytes: u64) {
+        let Some(pool) = self.known.get(id) else {
+            return;
+        };
+        let slack = pool.charged.saturating_sub(pool.handed);
+        let segment = bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
+        if slack > 0 && bytes > slack && segment > left(device) {
+            self.trim(device);
+        }
+    }
+
     /// Hands out `bytes`, and says what that adds to the charge. Near the limit one request at a time: each may make the driver
     /// take more than it asks for. `None` while another one is being served.
     pub(super) fn hand_out(&self, device: &Device, id: u64, bytes: u64) -> Option<u64> {
-        let left = device
-            .memory
-            .map_or(u64::MAX, |limit| limit.saturating_sub(device.usage()));
+        let left = left(device);
         let hand_out = |pool: &mut Pool| {
             let others = u64::from(pool.pending);
             let all = bytes.max(STEP).saturating_mul(others + 1);
@@ -355,6 +366,12 @@ impl Pools {
             }
         }
     }
+}
+
+/// Bytes that the group may still take.
+fn left(device: &Device) -> u64 {
+    let left = |limit: u64| limit.saturating_sub(device.usage());
+    device.memory.map_or(u64::MAX, left)
 }
 
 /// Puts an entry into its place among the lowest.

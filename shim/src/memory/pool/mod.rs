@@ -89,6 +89,7 @@ fn hand_out(
     call: &impl Fn() -> CUresult,
 ) -> Option<CUresult> {
     let pools = &process.memory.pools;
+    pools.clear_way(device, id, bytes);
     let mut growth = None;
     for tries in 0..TRIES {
         growth = pools.hand_out(device, id, bytes);
