@@ -9,6 +9,7 @@ mod driver;
 mod finding;
 mod group;
 mod library;
+mod limited;
 pub mod probe;
 mod report;
 mod settings;
@@ -41,10 +42,10 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     let mut findings = Findings::default();
     let shim = library::examine(args.shim.as_deref(), &mut findings);
     let settings = settings::examine(&mut findings);
-    driver::examine(shim.as_deref(), settings.as_ref(), &mut findings);
+    let devices = driver::examine(shim.as_deref(), settings.as_ref(), &mut findings);
     shared::examine(&mut findings);
     if let Some(settings) = &settings {
-        group::examine(settings, &mut findings);
+        group::examine(settings, &devices, &mut findings);
     }
     let reachable = daemon::examine(&mut findings);
     if args.json {

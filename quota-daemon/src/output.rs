@@ -1,5 +1,6 @@
 //! Writing results.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Write, stdout};
 
 use anyhow::Context;
@@ -17,11 +18,9 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// A number of things, as a person writes it: `1 process`, `2 processes`.
 #[must_use]
-pub fn count(number: usize, one: &str, more: &str) -> String {
-    match number {
-        1 => format!("1 {one}"),
-        _ => format!("{number} {more}"),
-    }
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, one: &str, more: &str) -> String {
+    let what = if number == N::from(1) { one } else { more };
+    format!("{number} {what}")
 }
 
 /// A size of device memory.
@@ -40,8 +39,8 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        assert_eq!(count(1, "process", "processes"), "1 process");
-        assert_eq!(count(0, "process", "processes"), "0 processes");
+        assert_eq!(count(1_usize, "process", "processes"), "1 process");
+        assert_eq!(count(0_usize, "process", "processes"), "0 processes");
     }
 
     #[test]

@@ -6,7 +6,7 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
-use quota_tests::{Client, Finished, MIB, Sim, artefacts, program};
+use quota_tests::{Client, Finished, Sim, artefacts, program};
 
 /// `quota-daemon` as a user has it: nothing preloaded into itself.
 fn daemon(sim: &Sim) -> Client {
@@ -95,6 +95,21 @@ fn doctor_is_content_where_everything_works() {
         limited.starts_with("ok") && limited.contains("1024 MiB of 24576 MiB"),
         "{limited}"
     );
+    assert!(limited.contains("at most 30 % of its time"), "{limited}");
+}
+
+#[test]
+fn doctor_tells_a_limit_of_time_alone_and_one_of_memory_that_limits_nothing() {
+    let sim = Sim::new();
+    let (_, report) = doctor(daemon(&sim).compute("30%"));
+    let limited = findings(&report, "limited");
+    assert!(limited.contains("at most 30 % of its time"), "{limited}");
+    assert!(limited.contains("no memory limit"), "{limited}");
+    let (finished, report) = doctor(daemon(&sim).memory("40GiB"));
+    let limited = findings(&report, "limited");
+    assert!(limited.starts_with("warning"), "{limited}");
+    assert!(limited.contains("40960 MiB is more"), "{limited}");
+    assert!(finished.success(), "{finished:?}");
 }
 
 #[test]
@@ -132,11 +147,11 @@ fn doctor_shows_who_is_in_the_group_and_what_is_held() {
     let (_, report) = doctor(daemon(&sim).memory("1GiB"));
     let group = findings(&report, "group");
     assert!(
-        group.contains(&format!("1 process(es): pid {}", member.pid())),
+        group.contains(&format!("1 process: pid {}", member.pid())),
         "{group}"
     );
     assert!(
-        group.contains(&format!("{} bytes held", 100 * MIB)),
+        group.contains("100 MiB of 1024 MiB held, 0 requests refused"),
         "{group}"
     );
 }
@@ -161,6 +176,9 @@ fn doctor_tells_that_there_is_no_driver() {
         findings(&report, "driver").contains("libcuda.so.1"),
         "{report}"
     );
+    // The simulator's own folder, which lies beside the library's.
+    let simulator = format!("export LD_LIBRARY_PATH={}", artefacts().sim.display());
+    assert!(finished.stdout.contains(&simulator), "{finished:?}");
 }
 
 #[test]

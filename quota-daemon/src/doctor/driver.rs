@@ -2,21 +2,26 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use quota_abi::group::Group;
-use quota_abi::settings::{Device as Named, Settings};
+use quota_abi::settings::Settings;
 
-use super::child;
 use super::finding::Findings;
 use super::probe::{Device, Seen};
+use super::{child, limited};
+use crate::output::{count, mib};
 
 /// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: u32 = 100;
 
-/// Examines the driver bare, then through the library.
-pub(super) fn examine(shim: Option<&Path>, settings: Option<&Settings>, findings: &mut Findings) {
+/// Examines the driver bare, then through the library; gives the devices as a program sees them.
+pub(super) fn examine(
+    shim: Option<&Path>,
+    settings: Option<&Settings>,
+    findings: &mut Findings,
+) -> Vec<Device> {
     let bare = match probe(None) {
         Ok((seen, _)) => seen,
         Err(reason) => {
@@ -25,22 +30,32 @@ pub(super) fn examine(shim: Option<&Path>, settings: Option<&Settings>, findings
                 format!("a program that only initialises CUDA {reason}"),
                 "the driver itself is broken here; nothing can be limited before it works",
             );
-            return;
+            return Vec::new();
         }
     };
-    if !driver(&bare, findings) {
-        return;
+    let simulator = simulator([shim.map(Path::to_path_buf), std::env::current_exe().ok()]);
+    if !driver(&bare, simulator.as_deref(), findings) {
+        return bare.devices;
     }
     nvml(&bare, findings);
-    let Some(shim) = shim else { return };
-    match probe(Some(shim)) {
-        Ok((limited, said)) => compare(&bare, &limited, settings, &said, findings),
-        Err(reason) => findings.failure(
+    match shim.map(|shim| probe(Some(shim))) {
+        Some(Ok((limited, said))) => limited::compare(&bare, &limited, settings, &said, findings),
+        Some(Err(reason)) => findings.failure(
             "limited",
             format!("with the library preloaded, a program that only initialises CUDA {reason}"),
             "this is a fault of the library: please report it with this output",
         ),
+        None => {}
     }
+    bare.devices
+}
+
+/// The folder of the simulated driver, where it was built with one of these files.
+fn simulator(files: impl IntoIterator<Item = Option<PathBuf>>) -> Option<PathBuf> {
+    files.into_iter().flatten().find_map(|file| {
+        let folder = file.parent()?.parent()?.join("sim");
+        folder.join("libcuda.so.1").is_file().then_some(folder)
+    })
 }
 
 /// What a child sees, and what it said on stderr.
@@ -68,13 +83,19 @@ fn probe(preload: Option<&Path>) -> Result<(Seen, String), String> {
 }
 
 /// Reports the bare driver; says whether there are devices to go on with.
-fn driver(bare: &Seen, findings: &mut Findings) -> bool {
+fn driver(bare: &Seen, simulator: Option<&Path>, findings: &mut Findings) -> bool {
     let Some(path) = &bare.driver else {
+        let trial = match simulator {
+            Some(folder) => format!("`export LD_LIBRARY_PATH={}`", folder.display()),
+            None => "build the simulated one (`cargo xtask dist`) and set LD_LIBRARY_PATH to its folder sim".into(),
+        };
         findings.failure(
             "driver",
             bare.error.clone().unwrap_or_default(),
-            "install NVIDIA's driver; in a container, start it with --gpus or a CDI device; \
-             for a trial without a GPU, set LD_LIBRARY_PATH to the simulator's folder",
+            format!(
+                "install NVIDIA's driver; in a container, start it with --gpus or a CDI device; \
+                 for a trial without a GPU, {trial}"
+            ),
         );
         return false;
     };
@@ -112,7 +133,11 @@ fn nvml(bare: &Seen, findings: &mut Findings) {
     match &bare.nvml {
         Some(nvml) if nvml.init == 0 => findings.ok(
             "nvml",
-            format!("driver {}, {} device(s)", nvml.driver_version, nvml.devices),
+            format!(
+                "driver {}, {}",
+                nvml.driver_version,
+                count(nvml.devices, "device", "devices")
+            ),
         ),
         Some(nvml) => findings.warning(
             "nvml",
@@ -125,97 +150,6 @@ fn nvml(bare: &Seen, findings: &mut Findings) {
             "limits hold without it; for viewers, give the container the `utility` capability",
         ),
     }
-}
-
-/// Reports what changes with the library preloaded and this environment's variables.
-fn compare(
-    bare: &Seen,
-    limited: &Seen,
-    settings: Option<&Settings>,
-    said: &str,
-    findings: &mut Findings,
-) {
-    if limited.init != 0 {
-        let reason = if said.is_empty() {
-            "it gave no reason"
-        } else {
-            said
-        };
-        findings.failure(
-            "limited",
-            format!(
-                "with the library, cuInit fails with CUDA error {}: {reason}",
-                limited.init
-            ),
-            "correct what the message names; until then no CUDA program starts under this quota",
-        );
-        return;
-    }
-    if limited.devices.len() != bare.devices.len() {
-        findings.failure(
-            "limited",
-            format!(
-                "{} device(s) without the library, {} with it",
-                bare.devices.len(),
-                limited.devices.len()
-            ),
-            "this is a fault of the library: please report it with this output",
-        );
-        return;
-    }
-    for (number, (bare, limited)) in (0..).zip(bare.devices.iter().zip(&limited.devices)) {
-        let limit = settings.and_then(|settings| {
-            let uuid = quota_abi::spelling::uuid(&bare.uuid).ok()?;
-            settings.memory.of(Some(number), &uuid)
-        });
-        device(bare, limited, limit, findings);
-    }
-    if let Some(settings) = settings {
-        not_seen(settings, &bare.devices, findings);
-    }
-    if !said.is_empty() {
-        findings.info("limited", format!("the library says: {said}"));
-    }
-}
-
-/// Devices that the variables name and a program started here does not see: a list for a whole host, or a slip.
-fn not_seen(settings: &Settings, devices: &[Device], findings: &mut Findings) {
-    for named in settings.named() {
-        let seen = (0..).zip(devices).any(|(number, device)| match named {
-            Named::Every => true,
-            Named::Number(wanted) => wanted == number,
-            Named::Uuid(uuid) => quota_abi::spelling::uuid(&device.uuid) == Ok(uuid),
-        });
-        if !seen {
-            findings.info(
-                "limited",
-                format!("{named} has a quota, and a program started here does not see it"),
-            );
-        }
-    }
-}
-
-fn device(bare: &Device, limited: &Device, limit: Option<u64>, findings: &mut Findings) {
-    let (shown, real) = (mib(limited.total), mib(bare.total));
-    let text = format!("{} shows {shown} of {real}", limited.uuid);
-    match limit {
-        Some(limit) if limited.total > limit => findings.failure(
-            "limited",
-            format!("{text}, although its limit is {}", mib(limit)),
-            "the library is not in the way of the driver here: please report it with this output",
-        ),
-        Some(_) => findings.ok("limited", format!("{text} under this environment's quota")),
-        None => {
-            findings.info(
-                "limited",
-                format!("{text}: no memory limit is set for it here"),
-            );
-        }
-    }
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
 }
 
 #[cfg(test)]
@@ -245,63 +179,30 @@ mod tests {
     #[test]
     fn a_driver_without_devices_is_a_failure_with_a_mend() {
         let mut findings = Findings::default();
-        assert!(!driver(&seen(NO_DEVICE, 0), &mut findings));
+        assert!(!driver(&seen(NO_DEVICE, 0), None, &mut findings));
         assert!(findings.failed());
         assert!(texts(&findings).contains("CUDA_VISIBLE_DEVICES"));
     }
 
     #[test]
-    fn a_quota_refused_at_init_shows_the_librarys_own_words() {
-        let mut findings = Findings::default();
-        compare(
-            &seen(0, 8 << 30),
-            &seen(800, 0),
-            None,
-            "GPU_QUOTA_MEMORY=x: no size",
-            &mut findings,
-        );
-        assert!(findings.failed());
-        assert!(texts(&findings).contains("GPU_QUOTA_MEMORY=x: no size"));
-    }
-
-    #[test]
-    fn a_device_that_is_named_and_not_there_is_told() {
-        let list = b"0=1GiB,3=2GiB";
-        let settings = quota_abi::settings::read(|name| {
-            (name == "GPU_QUOTA_MEMORY").then_some(list.as_slice())
-        });
-        let mut findings = Findings::default();
-        not_seen(&settings.unwrap(), &seen(0, 8 << 30).devices, &mut findings);
-        let text = texts(&findings);
-        assert!(
-            text.contains("device 3 has") && !text.contains("device 0"),
-            "{text}"
-        );
-        assert!(!findings.failed());
-    }
-
-    fn device_finding(total: u64, limit: Option<u64>) -> Findings {
-        let mut findings = Findings::default();
-        device(
-            &seen(0, 8 << 30).devices[0],
-            &seen(0, total).devices[0],
-            limit,
-            &mut findings,
-        );
-        findings
-    }
-
-    #[test]
-    fn a_smaller_total_is_a_quota_at_work() {
-        let findings = device_finding(1 << 30, Some(1 << 30));
-        assert!(!findings.failed());
-        assert!(texts(&findings).contains("1024 MiB of 8192 MiB under"));
-    }
-
-    #[test]
-    fn a_limit_that_does_not_show_is_a_failure() {
-        assert!(device_finding(8 << 30, Some(1 << 30)).failed());
-        assert!(!device_finding(8 << 30, Some(9 << 30)).failed());
-        assert!(!device_finding(8 << 30, None).failed());
+    fn where_there_is_no_driver_the_simulator_is_named_by_its_path() {
+        let folder = std::env::temp_dir().join(format!("doctor-sim-{}", std::process::id()));
+        let (lib, sim) = (folder.join("lib"), folder.join("sim"));
+        std::fs::create_dir_all(&sim).unwrap();
+        let shim = lib.join("libquota_shim.so");
+        let mend = |shim: &Path| {
+            let mut findings = Findings::default();
+            let simulator = simulator([Some(shim.to_path_buf())]);
+            driver(&Seen::default(), simulator.as_deref(), &mut findings);
+            texts(&findings)
+        };
+        let without = mend(&shim);
+        std::fs::write(sim.join("libcuda.so.1"), "").unwrap();
+        let with = mend(&shim);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(!without.contains(sim.to_str().unwrap()), "{without}");
+        assert!(without.contains("cargo xtask dist"), "{without}");
+        let export = format!("export LD_LIBRARY_PATH={}", sim.display());
+        assert!(with.contains(&export), "{with}");
     }
 }

@@ -8,13 +8,14 @@ use quota_abi::layout::Region;
 use quota_abi::life::Identity;
 use quota_abi::region::Mapped;
 use quota_abi::settings::Settings;
-use quota_abi::{devices, slots};
+use quota_abi::{devices, slots, spelling};
 
 use super::finding::Findings;
-use super::probe::uuid_text;
+use super::probe::{Device, uuid_text};
+use crate::output::{count, mib};
 
-/// Examines the group that `settings` name, or this container's.
-pub(super) fn examine(settings: &Settings, findings: &mut Findings) {
+/// Examines the group that `settings` name, or this container's; `devices` are those that a program sees, by number.
+pub(super) fn examine(settings: &Settings, devices: &[Device], findings: &mut Findings) {
     let (group, name) = match &settings.group {
         Some(name) => (Group::named(name), format!("group {name:?}")),
         None => (Group::of_this_container(), "this container's group".into()),
@@ -30,7 +31,7 @@ pub(super) fn examine(settings: &Settings, findings: &mut Findings) {
         Ok(Some(region)) => {
             let path = path.to_string_lossy();
             members(&region, &format!("{name} ({path})"), &Identity::own(), findings);
-            usage(&region, findings);
+            usage(&region, settings, devices, findings);
         }
     }
 }
@@ -54,8 +55,8 @@ fn members(region: &Region, name: &str, me: &Identity, findings: &mut Findings) 
     findings.info(
         "group",
         format!(
-            "{name} has {} process(es){}",
-            living.len() + doubtful.len(),
+            "{name} has {}{}",
+            count(living.len() + doubtful.len(), "process", "processes"),
             pids(&living)
         ),
     );
@@ -63,7 +64,7 @@ fn members(region: &Region, name: &str, me: &Identity, findings: &mut Findings) 
         findings.warning(
             "group",
             format!(
-                "{} of them live in other pid namespaces, so nobody can tell from here whether they do{}",
+                "of these, {} of other pid namespaces, so nobody can tell from here whether they live{}",
                 doubtful.len(),
                 pids(&doubtful)
             ),
@@ -87,19 +88,26 @@ fn pids(pids: &[u32]) -> String {
     format!(": pid {}{more}", list.join(", "))
 }
 
-fn usage(region: &Region, findings: &mut Findings) {
+fn usage(region: &Region, settings: &Settings, seen: &[Device], findings: &mut Findings) {
     for (index, row) in region.devices.iter().enumerate() {
         let (Some(uuid), Some(ledger)) = (devices::uuid_of(row), devices::ledger(region, index))
         else {
             continue;
         };
+        let name = uuid_text(uuid);
+        let number = (0..)
+            .zip(seen)
+            .find(|(_, device)| spelling::uuid(&device.uuid) == Ok(uuid))
+            .map(|(number, _)| number);
+        let limit = settings.memory.of(number, &uuid);
+        let limit = limit.map_or_else(String::new, |limit| format!(" of {}", mib(limit)));
         let denials = row.denials.load(Ordering::Relaxed);
         findings.info(
             "group",
             format!(
-                "{}: {} bytes held, {denials} request(s) refused",
-                uuid_text(uuid),
-                ledger.usage()
+                "{name}: {}{limit} held, {} refused",
+                mib(ledger.usage()),
+                count(denials, "request", "requests"),
             ),
         );
     }
@@ -124,7 +132,7 @@ mod tests {
         let mut findings = Findings::default();
         members(&region, "group", &me, &mut findings);
         let text = format!("{findings:?}");
-        assert!(text.contains("2 process(es)"), "{text}");
+        assert!(text.contains("2 processes"), "{text}");
         assert!(text.contains("pid 4711"), "{text}");
         assert!(!findings.failed());
     }
@@ -133,13 +141,25 @@ mod tests {
     fn what_is_held_is_told_by_device() {
         let region = Mapped::private().unwrap();
         let device = devices::index_of(&region, &[7; 16]).unwrap();
-        devices::ledger(&region, device).unwrap().force(0, 512);
+        devices::ledger(&region, device)
+            .unwrap()
+            .force(0, 100 << 20);
         region.header.high_water.store(1, Ordering::Relaxed);
+        region.devices[device].denials.store(1, Ordering::Relaxed);
+        let list = b"1=1GiB";
+        let settings = quota_abi::settings::read(|name| {
+            (name == "GPU_QUOTA_MEMORY").then_some(list.as_slice())
+        });
+        let seen = [[9; 16], [7; 16]].map(|uuid| Device {
+            uuid: uuid_text(uuid),
+            ..Device::default()
+        });
         let mut findings = Findings::default();
-        usage(&region, &mut findings);
+        usage(&region, &settings.unwrap(), &seen, &mut findings);
         let text = format!("{findings:?}");
+        assert!(text.contains("GPU-07070707"), "{text}");
         assert!(
-            text.contains("GPU-07070707") && text.contains("512 bytes"),
+            text.contains("100 MiB of 1024 MiB held, 1 request refused"),
             "{text}"
         );
     }

@@ -4,17 +4,8 @@ use quota_abi::settings::Settings;
 
 use super::finding::Findings;
 use crate::environment::Environment;
-
-/// Every variable that says something about a quota, aliases first by device.
-const VARIABLES: [&str; 7] = [
-    "GPU_QUOTA_MEMORY",
-    "GPU_QUOTA_COMPUTE",
-    "GPU_QUOTA_GROUP",
-    "GPU_QUOTA_CONTEXT",
-    "GPU_QUOTA_UTILIZATION",
-    "CUDA_DEVICE_MEMORY_LIMIT",
-    "CUDA_DEVICE_SM_LIMIT",
-];
+use crate::shim;
+use crate::variables::{self, Unknown};
 
 /// Examines them; gives what they say when they make sense.
 pub(super) fn examine(findings: &mut Findings) -> Option<Settings> {
@@ -30,8 +21,10 @@ pub(super) fn examine(findings: &mut Findings) -> Option<Settings> {
             return None;
         }
     };
-    let said: Vec<_> = VARIABLES
-        .iter()
+    unknown(&environment, findings);
+    let said: Vec<_> = environment
+        .names()
+        .filter(|name| decides(name, &environment))
         .filter_map(|name| Some(format!("{name}={}", environment.text(name)?)))
         .collect();
     if settings.memory.is_empty() && settings.compute.is_empty() {
@@ -49,6 +42,36 @@ pub(super) fn examine(findings: &mut Findings) -> Option<Settings> {
         mps(&environment, findings);
     }
     Some(settings)
+}
+
+/// Whether a variable has a say in the quota of a program started here: an alias has none beside the variable that it
+/// stands for.
+fn decides(name: &str, environment: &Environment) -> bool {
+    let outranked =
+        |prefix: &str, by: &str| name.starts_with(prefix) && environment.text(by).is_some();
+    match name {
+        "GPU_QUOTA_LOG" | "GPU_QUOTA_LOG_FILE" | "GPU_QUOTA_SOCKET" | shim::VARIABLE => false,
+        _ => {
+            variables::is_read(name)
+                && !outranked("CUDA_DEVICE_MEMORY_LIMIT", "GPU_QUOTA_MEMORY")
+                && !outranked("CUDA_DEVICE_SM_LIMIT", "GPU_QUOTA_COMPUTE")
+        }
+    }
+}
+
+/// What looks like a variable of ours and is read by nobody: a limit that was meant and is not there.
+fn unknown(environment: &Environment, findings: &mut Findings) {
+    for Unknown { name, meant } in variables::unknown(environment.names()) {
+        let mend = match meant {
+            Some(meant) => format!("it is spelt {meant}"),
+            None => "README.md has the table of variables".into(),
+        };
+        findings.warning(
+            "settings",
+            format!("{name} is no variable that anything reads, so it does nothing"),
+            mend,
+        );
+    }
 }
 
 /// Under MPS the processes of a GPU share one context, and nothing can give them slices of time.

@@ -1,25 +1,24 @@
 //! The completion scripts, by the shells that they are for where those are installed.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
-
 use std::process::{Command, Stdio};
 
+use crate::support::{daemon, out};
+
 fn script(shell: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_quota-daemon"))
-        .args(["completions", shell])
-        .output()
-        .unwrap();
+    let output = daemon().args(["completions", shell]).output().unwrap();
     assert!(output.status.success(), "{shell}");
-    String::from_utf8(output.stdout).unwrap()
+    out(&output)
 }
 
 /// What bash would offer after each of `lines`, which end where the cursor is.
 fn offered_by_bash(lines: &[&[&str]]) -> Option<Vec<Vec<String>>> {
     let mut program = script("bash");
     for words in lines {
+        let [.., before, current] = words else {
+            panic!("a line has a command and a word: {words:?}");
+        };
         let last = words.len() - 1;
         let list: String = words.iter().map(|word| format!(" '{word}'")).collect();
-        let (current, before) = (words[last], words[last - 1]);
         program.push_str(&format!(
             "\nCOMP_WORDS=({list}); COMP_CWORD={last}; COMPREPLY=()\n\
              _quota__daemon quota-daemon '{current}' '{before}'; echo \"${{COMPREPLY[*]}}\"\n"
@@ -31,7 +30,7 @@ fn offered_by_bash(lines: &[&[&str]]) -> Option<Vec<Vec<String>>> {
         .output()
         .ok()?;
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = out(&output);
     let offers = text
         .lines()
         .map(|line| line.split(' ').map(String::from).collect());
@@ -50,21 +49,16 @@ fn bash_completes_behind_each_command() {
         eprintln!("skipped: no bash");
         return;
     };
-    for (line, (wanted, offered)) in lines.iter().zip(
-        [
-            &["run", "doctor"][..],
-            &["--memory", "--compute", "--group", "--device"],
-            &["--json"],
-            &["zsh", "fish"],
-        ]
-        .iter()
-        .zip(offered),
-    ) {
-        for word in *wanted {
-            assert!(
-                offered.iter().any(|one| one == word),
-                "{line:?}: {offered:?}"
-            );
+    let wanted = [
+        &["run", "doctor"][..],
+        &["--memory", "--compute", "--group", "--device"],
+        &["--json"],
+        &["zsh", "fish"],
+    ];
+    assert_eq!(offered.len(), wanted.len(), "{offered:?}");
+    for (offered, wanted) in offered.iter().zip(wanted) {
+        for word in wanted {
+            assert!(offered.iter().any(|one| one == word), "{word}: {offered:?}");
         }
         assert!(!offered.iter().any(|one| one == "probe"), "{offered:?}");
     }
@@ -84,7 +78,7 @@ fn every_shell_gets_the_commands_and_none_that_is_hidden() {
 
 #[test]
 fn a_reader_that_has_read_enough_is_no_error() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_quota-daemon"))
+    let mut child = daemon()
         .args(["completions", "bash"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,0 +1,13 @@
+//! The command line as people and scripts use it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail the test"
+)]
+
+mod completions;
+mod doctor;
+mod refusals;
+mod run;
+mod support;
