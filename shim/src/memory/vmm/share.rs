@@ -96,11 +96,13 @@ pub(super) fn learn_size(process: &Process, number: u64, bytes: u64) -> bool {
     let Some(device) = process.devices.by_number(device.into()) else {
         return true;
     };
-    if known == 0
-        && let Some(row) = device.hold(bytes)
-    {
+    if let Some(row) = device.hold(bytes) {
         let set = |block: &mut Block| block.kind = Kind::Import(Some(row));
         physical.blocks.with(number, set);
+        match kind {
+            Kind::Import(Some(smaller)) => device.let_go(smaller),
+            _ => device.refund(known),
+        }
         return true;
     }
     // What somebody else was charged for was another, smaller one.
