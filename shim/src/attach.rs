@@ -195,7 +195,7 @@ fn first_variable(name: &str) -> Option<&'static [u8]> {
             .strip_prefix(name.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"="))
     });
-    Some(value?)
+    value
 }
 
 /// The environment that the program was started with. Read once: a process that asks has a quota, or none, for good.

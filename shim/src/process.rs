@@ -32,6 +32,26 @@ pub(crate) struct Process {
     pub(crate) memory: Memory,
 }
 
+/// What a process begins with. Copied from here: its tables are larger than the stack of some threads that call `cuInit`.
+static NO_CONTEXTS: Contexts = Contexts::new();
+static NO_MEMORY: Memory = Memory::new();
+
+impl Process {
+    /// Never freed. `None` without memory.
+    fn new(devices: Devices) -> Option<NonNull<Self>> {
+        let place: NonNull<Self> = map::anonymous(size_of::<Self>())?.cast();
+        let process = place.as_ptr();
+        // SAFETY: a mapping of our own, large enough and aligned to a page, which nobody has seen; the two statics are never
+        // changed, and each copy is made once, so that nothing is owned twice.
+        unsafe {
+            (&raw mut (*process).devices).write(devices);
+            (&raw mut (*process).contexts).copy_from_nonoverlapping(&raw const NO_CONTEXTS, 1);
+            (&raw mut (*process).memory).copy_from_nonoverlapping(&raw const NO_MEMORY, 1);
+        }
+        Some(place)
+    }
+}
+
 /// What the fork-wiped page holds. Zero: nothing has happened in this process.
 struct Page {
     process: AtomicPtr<Process>,
@@ -170,14 +190,18 @@ fn learn_devices(page: &Page) -> bool {
     let devices = attached.ok_or(CUresult::CUDA_ERROR_UNKNOWN);
     match devices.and_then(|attached| relaxed(|| Devices::learn(attached))) {
         Ok(devices) => {
-            let process = Box::into_raw(Box::new(Process {
-                devices,
-                contexts: Contexts::new(),
-                memory: Memory::new(),
-            }));
+            let Some(process) = Process::new(devices) else {
+                report::stop(format_args!(
+                    "no memory to attach; free some and start again"
+                ));
+                page.code
+                    .store(CUresult::CUDA_ERROR_SYSTEM_NOT_READY.0, Ordering::Relaxed);
+                page.state.store(REFUSED, Ordering::Release);
+                return false;
+            };
             // SAFETY: just made, and never freed.
-            time::begin(unsafe { &*process });
-            page.process.store(process, Ordering::Release);
+            time::begin(unsafe { process.as_ref() });
+            page.process.store(process.as_ptr(), Ordering::Release);
             page.state.store(ATTACHED, Ordering::Release);
             true
         }

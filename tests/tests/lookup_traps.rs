@@ -143,6 +143,13 @@ fn small_stacks() {
             .args(["65536", "call"])
             .compute("20%")
     });
+    same_as_bare("small_init", &|sim| {
+        // A driver that needs next to nothing itself.
+        sim.client("small_init")
+            .arg("24576")
+            .env("GPU_SIM_MODE", "null")
+            .compute("20%")
+    });
 }
 
 /// Libraries go on calling the driver after `main` has returned.
