@@ -18,14 +18,24 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${CC:-cc}" -O1 "$here/fill.c" -o "$work/fill" -ldl
 
-if [ "${1:-}" = --sim ]; then
+case "${1:-}" in
+--sim)
     GPU_SIM=$work/gpu
     LD_LIBRARY_PATH=$dist/sim
     export GPU_SIM LD_LIBRARY_PATH
-fi
+    ;;
+"") ;;
+*)
+    echo "$0: $1 means nothing here: with --sim it runs on the simulated GPU, without on this machine's" >&2
+    exit 2
+    ;;
+esac
 
 echo "without a quota:"
-"$work/fill"
+"$work/fill" || {
+    [ "${1:-}" = --sim ] || echo "$0: no usable GPU here? \`$0 --sim\` runs it on the simulated one" >&2
+    exit 1
+}
 
 echo "with 1 GiB:"
 # Programs of one group share its quota; this name keeps the example apart from whatever else

@@ -73,6 +73,31 @@ fn standalone_gets_its_gibibyte_and_no_more() {
 }
 
 #[test]
+fn standalone_without_a_gpu_says_how_to_go_on() {
+    let script = workspace().join("examples/standalone/run.sh");
+    let say = |arguments: &[&str]| {
+        let mut command = Command::new(&script);
+        command
+            .args(arguments)
+            .env("DIST", &artefacts().root)
+            // A GPU that may be here shows no device to it.
+            .env("CUDA_VISIBLE_DEVICES", "-1")
+            .env_remove("LD_LIBRARY_PATH");
+        let output = run(&mut command, Duration::from_secs(120));
+        (output.status.code(), text(&output))
+    };
+    let (code, text) = say(&[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("run.sh --sim` runs it on the simulated"),
+        "{text}"
+    );
+    let (code, text) = say(&["--simulated"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("--simulated means nothing"), "{text}");
+}
+
+#[test]
 fn the_demo_holds_every_quota() {
     let artefacts = artefacts();
     if artefacts.release {
@@ -107,8 +132,15 @@ fn the_demo_holds_every_quota() {
         "both at once",
         "5/5 refused",
         "no tenant held a byte more",
+        "for its own context",
     ] {
         assert!(text.contains(said), "{said:?} is missing: {text}");
     }
+    // What the last row of the table counts is what the summary counts.
+    let row = text
+        .lines()
+        .find(|line| line.contains("over quota  "))
+        .unwrap();
+    assert_eq!(row.matches(", 5 refused").count(), 2, "{row}");
     assert!(!text.contains("FAILS") && !text.contains('\x1b'), "{text}");
 }

@@ -98,9 +98,10 @@ impl Tenant {
     }
 
     fn overrun(&mut self, total: usize) -> Result<(), String> {
-        self.memory.hold(&self.gpu, usize::MAX - memory::BLOCK)?;
+        let mut attempts = vec![self.memory.fill(&self.gpu)?];
         self.report("progress")?;
-        for attempt in self.memory.overrun(&self.gpu, total)? {
+        attempts.extend(self.memory.overrun(&self.gpu, total)?);
+        for attempt in attempts {
             say(&format!(
                 r#"{{"event":"attempt","call":{:?},"bytes":{},"code":{}}}"#,
                 attempt.call, attempt.bytes, attempt.code

@@ -39,25 +39,45 @@ impl Memory {
             check("cuMemFree", unsafe { (gpu.driver.cuMemFree)(block) })?;
         }
         while self.held() + BLOCK <= bytes {
-            let mut block = 0;
-            // SAFETY: the out-pointer is valid.
-            match unsafe { (gpu.driver.cuMemAlloc)(&raw mut block, BLOCK) } {
-                0 => self.blocks.push(block),
-                OUT_OF_MEMORY => {
-                    self.refused += 1;
-                    break;
-                }
-                other => return check("cuMemAlloc", other),
+            match self.take(gpu)? {
+                0 => {}
+                _ => break,
             }
         }
         Ok(())
     }
 
-    /// With the quota full, tries every way to get a block more. What is given all the same is
+    /// Asks for one block more; answers the driver's code where that is success or out of memory.
+    fn take(&mut self, gpu: &Gpu) -> Result<Code, String> {
+        let mut block = 0;
+        // SAFETY: the out-pointer is valid.
+        let code = unsafe { (gpu.driver.cuMemAlloc)(&raw mut block, BLOCK) };
+        match code {
+            0 => self.blocks.push(block),
+            OUT_OF_MEMORY => self.refused += 1,
+            other => check("cuMemAlloc", other)?,
+        }
+        Ok(code)
+    }
+
+    /// Takes blocks until no more is given: the attempt that found the end.
+    pub(crate) fn fill(&mut self, gpu: &Gpu) -> Result<Attempt, String> {
+        loop {
+            let code = self.take(gpu)?;
+            if code != 0 {
+                return Ok(Attempt {
+                    call: "cuMemAlloc",
+                    bytes: BLOCK,
+                    code,
+                });
+            }
+        }
+    }
+
+    /// With the quota full, tries every other way to get more. What is given all the same is
     /// given back and counted.
     pub(crate) fn overrun(&mut self, gpu: &Gpu, limit: usize) -> Result<Vec<Attempt>, String> {
         let attempts = vec![
-            linear(gpu, "cuMemAlloc", BLOCK)?,
             linear(gpu, "cuMemAlloc", limit + 1)?,
             managed(gpu, BLOCK)?,
             stream_ordered(gpu, BLOCK)?,

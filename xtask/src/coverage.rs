@@ -13,7 +13,7 @@ use check::Coverage;
 use cuda_headers::classify;
 use cuda_headers::symbols::SYMBOLS;
 
-use crate::{elf, workspace};
+use crate::{elf, stale, workspace};
 
 /// Arguments of `cargo xtask coverage`.
 #[derive(clap::Args)]
@@ -60,9 +60,15 @@ pub fn run(args: &Args) -> Result<()> {
             "not compared with a library: `cargo xtask dist` builds one, --library names one"
         ),
     }
-    let problems = coverage.problems();
+    let mut problems = coverage.problems();
+    let made_here = library.as_deref().filter(|_| args.library.is_none());
+    let stale = made_here.and_then(stale::hint);
     if !problems.is_empty() {
+        problems.extend(stale);
         bail!("{}", problems.join("\n"));
+    }
+    if let Some(hint) = stale {
+        eprintln!("warning: {hint}");
     }
     Ok(())
 }

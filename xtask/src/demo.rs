@@ -5,6 +5,7 @@
 //! is read from the GPU's own account, never from what the quota's library says.
 
 mod account;
+mod share;
 mod stage;
 mod table;
 mod tenant;
@@ -64,14 +65,18 @@ pub fn run(args: &Args) -> Result<()> {
         dev: !args.release,
         portable: false,
     };
-    let profile = if args.release { "release" } else { "dev" };
-    eprintln!("building the {profile} artefacts (the first time takes a minute or two) ...");
     let folder = match &args.dist {
         Some(folder) => folder
             .canonicalize()
             .with_context(|| format!("{}", folder.display()))?,
-        None => dist::build(&build)?,
+        None => {
+            eprintln!(
+                "building the library, quota-daemon and the simulated GPU (the first time that takes some minutes) ..."
+            );
+            dist::build(&build)?
+        }
     };
+    eprintln!("building the tenants' program ...");
     let tenant = build_tenant(&build)?;
     let built = Instant::now();
 
@@ -98,7 +103,8 @@ fn build_tenant(args: &dist::Args) -> Result<PathBuf> {
     let target_dir = dist::target_dir(args);
     let profile = if args.dev { "dist-dev" } else { "dist" };
     let mut cargo = workspace::cargo(&target_dir);
-    cargo.args(["build", "--quiet", "--profile", profile]);
+    cargo.args(["build", "--profile", profile]);
+    cargo.args(workspace::verbosity());
     cargo.args(["--package", "quota-examples", "--bin", "tenant"]);
     workspace::run(&mut cargo)?;
     Ok(target_dir.join(profile).join("tenant"))

@@ -14,6 +14,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
@@ -85,6 +86,7 @@ pub fn build(args: &Args) -> Result<PathBuf> {
     let name = if args.dev { "dist-dev" } else { "dist" };
     let folder = workspace::target().join(name);
     let target_dir = target_dir(args);
+    let began = SystemTime::now();
     let _lock = workspace::lock(&workspace::target().join(format!(".{name}.lock")))?;
 
     let mut cargo = if args.portable {
@@ -94,7 +96,8 @@ pub fn build(args: &Args) -> Result<PathBuf> {
         cargo.arg("build");
         cargo
     };
-    cargo.args(["--quiet", "--profile", name]);
+    cargo.args(["--profile", name]);
+    cargo.args(workspace::verbosity());
     for package in PACKAGES {
         cargo.args(["--package", package]);
     }
@@ -106,7 +109,11 @@ pub fn build(args: &Args) -> Result<PathBuf> {
         target_dir.join(name)
     };
     for artefact in &ARTEFACTS {
-        install(&built.join(artefact.built), &folder.join(artefact.shipped))?;
+        install(
+            &built.join(artefact.built),
+            &folder.join(artefact.shipped),
+            began,
+        )?;
         if let Some(link) = artefact.link {
             link_beside(artefact.shipped, &folder.join(link))?;
         }
@@ -131,18 +138,27 @@ pub fn target_dir(args: &Args) -> PathBuf {
 }
 
 /// Copies `from` over `to` unless they are equal already. A reader of `to` sees the whole old
-/// file or the whole new one, and a running program keeps the old one.
-fn install(from: &Path, to: &Path) -> Result<()> {
+/// file or the whole new one, and a running program keeps the old one. Its time is that at which
+/// the build `began`: sources that are newer are not in it.
+fn install(from: &Path, to: &Path, began: SystemTime) -> Result<()> {
     let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if fs::read(to).is_ok_and(|old| old == bytes) {
-        return Ok(());
+        return date(to, began);
     }
     let folder = to.parent().context("an artefact has a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let fresh = to.with_extension(format!("new.{}", std::process::id()));
     fs::write(&fresh, bytes).with_context(|| format!("cannot write {}", fresh.display()))?;
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755))?;
+    date(&fresh, began)?;
     fs::rename(&fresh, to).with_context(|| format!("cannot replace {}", to.display()))
+}
+
+/// Sets the file's time. Opened for reading, since a program that runs cannot be opened for writing.
+fn date(file: &Path, at: SystemTime) -> Result<()> {
+    fs::File::open(file)
+        .and_then(|file| file.set_modified(at))
+        .with_context(|| format!("cannot set the time of {}", file.display()))
 }
 
 /// Makes `link` point to the file of the same folder that `shipped` names.

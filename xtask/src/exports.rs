@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::elf::{self, Report};
-use crate::{portable, workspace};
+use crate::{portable, stale, workspace};
 
 /// Which library to check.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -88,8 +88,14 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         print(&findings);
     }
+    let made_here = args.library.is_none();
+    let stale = made_here.then(|| stale::hint(&library)).flatten();
     if !findings.problems.is_empty() {
-        bail!("{} is not as it must be", library.display());
+        let reason = stale.map_or_else(String::new, |hint| format!("; but {hint}"));
+        bail!("{} is not as it must be{reason}", library.display());
+    }
+    if let Some(hint) = stale {
+        eprintln!("warning: {hint}");
     }
     Ok(())
 }

@@ -10,5 +10,6 @@ pub mod exports;
 mod groups;
 pub mod memory_table;
 pub mod portable;
+pub mod stale;
 pub mod tidy;
 pub mod workspace;

@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: what the repository promises about itself and a compiler does not check.
 
 mod bytemap;
+mod diffs;
 mod links;
 
 use std::fs;
@@ -91,6 +92,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(links::check(root, file));
     }
     findings.extend(bytemap::check(&files));
+    findings.extend(diffs::check(&files));
     findings.extend(memory_table::problem(root).map(|what| Finding {
         error: true,
         path: "docs/memory.md".into(),
@@ -272,7 +274,12 @@ mod tests {
     fn this_repository_is_tidy() {
         let root = workspace::root();
         if !root.join(".git").exists() {
-            return; // an unpacked archive: git lists no files
+            eprintln!("skipped: an unpacked archive, of which git lists no files");
+            return;
+        }
+        if Command::new("git").arg("--version").output().is_err() {
+            eprintln!("skipped: git is not installed here");
+            return;
         }
         let findings = check(&root).unwrap();
         let errors: Vec<_> = findings.iter().filter(|finding| finding.error).collect();

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -49,6 +50,12 @@ pub fn cargo(target_dir: &Path) -> Command {
         .env_remove("LD_PRELOAD")
         .env_remove("LD_LIBRARY_PATH");
     command
+}
+
+/// What tells an inner cargo how much to say: somebody who watches a terminal sees what is being built.
+#[must_use]
+pub fn verbosity() -> Option<&'static str> {
+    (!std::io::stderr().is_terminal()).then_some("--quiet")
 }
 
 /// Runs a command whose output is for the reader, on stderr: stdout is for results.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::Gpu;
 use super::account::{Account, Snapshot};
+use super::share::{recent, share};
 use super::table::{Row, Screen};
 use super::tenant::{Attempt, Done, Line, Message, Plan, Tenant};
 
@@ -107,6 +108,7 @@ impl Stage {
 
     /// Lets the tenants `who` work for `length`, each holding half of its memory.
     pub(super) fn work(&mut self, title: &str, who: &[usize], length: Duration) -> Result<()> {
+        self.begin();
         for &index in who {
             let half = self
                 .outcome
@@ -117,7 +119,7 @@ impl Stage {
         }
         self.follow(title)?;
         let before = self.figures()?;
-        self.history.iter_mut().for_each(Vec::clear);
+        self.begin();
         for &index in who {
             self.tell(index, &format!("work {}", length.as_millis()))?;
         }
@@ -137,6 +139,7 @@ impl Stage {
 
     /// Lets every tenant try to get more memory than it may.
     pub(super) fn overrun(&mut self, title: &str) -> Result<()> {
+        self.begin();
         for index in 0..self.running.len() {
             self.tell(index, "overrun")?;
         }
@@ -151,6 +154,12 @@ impl Stage {
         }
         self.screen.finish();
         Ok(self.outcome)
+    }
+
+    /// Forgets what was measured: a row is of the phase that it names, so the next one is of the time from here on.
+    fn begin(&mut self) {
+        self.history.iter_mut().for_each(Vec::clear);
+        self.screen.begin(Instant::now());
     }
 
     fn tell(&mut self, index: usize, command: &str) -> Result<()> {
@@ -250,7 +259,7 @@ impl Stage {
             if history.len() > WINDOW + 1 {
                 history.remove(0);
             }
-            let got = history.first().map_or(0.0, |then| share(*then, now));
+            let got = history.first().and_then(|then| recent(*then, now));
             rows.push(Row { player, got });
         }
         let at = self.began.elapsed();
@@ -260,26 +269,5 @@ impl Stage {
             self.screen.draw(title, at, &rows);
         }
         Ok(())
-    }
-}
-
-/// The percentage of the clock that was spent busy between two figures.
-#[expect(clippy::cast_precision_loss, reason = "a share of a few seconds")]
-fn share(start: (u64, u64), end: (u64, u64)) -> f64 {
-    let elapsed = end.0.saturating_sub(start.0);
-    if elapsed == 0 {
-        return 0.0;
-    }
-    100.0 * end.1.saturating_sub(start.1) as f64 / elapsed as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_is_busy_time_over_the_clock() {
-        assert!((share((100, 50), (200, 80)) - 30.0).abs() < 1e-9);
-        assert!(share((100, 50), (100, 50)).abs() < 1e-9);
     }
 }

@@ -11,8 +11,8 @@ use super::verdict::{Check, Summary};
 /// One tenant in the table.
 pub(super) struct Row<'a> {
     pub(super) player: &'a Player,
-    /// Its share of GPU time just now, in percent.
-    pub(super) got: f64,
+    /// Its share of GPU time just now, in percent; `None` where there is not yet anything to tell it by.
+    pub(super) got: Option<f64>,
 }
 
 /// Where the table is drawn.
@@ -41,10 +41,7 @@ impl Screen {
     /// Shows the figures.
     pub(super) fn draw(&mut self, title: &str, at: Duration, rows: &[Row<'_>]) {
         let now = Instant::now();
-        let due = self
-            .last
-            .is_none_or(|last| now.duration_since(last) >= Duration::from_millis(990));
-        if !self.redraw && !due {
+        if !self.redraw && !self.is_due(now) {
             return;
         }
         self.last = Some(now);
@@ -63,6 +60,16 @@ impl Screen {
         }
         print!("{text}");
         let _ = stdout().flush();
+    }
+
+    /// A phase begins: the first line of it is due when there is something to tell.
+    pub(super) fn begin(&mut self, at: Instant) {
+        self.last = Some(at);
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.last
+            .is_none_or(|last| now.duration_since(last) >= Duration::from_millis(990))
     }
 
     /// Leaves the last table standing.
@@ -87,10 +94,10 @@ fn table(text: &mut String, title: &str, at: Duration, rows: &[Row<'_>]) {
     for Row { player, got } in rows {
         let _ = writeln!(
             text,
-            "  {:<6} {:>10.0} % {:>8.1} % {:>14} {:>10} {:>10} {:>10}",
+            "  {:<6} {:>10.0} % {:>8} % {:>14} {:>10} {:>10} {:>10}",
             player.plan.name,
             player.plan.compute,
-            got,
+            percent(*got),
             gib(player.plan.memory),
             gib(player.done.held),
             player.done.refused,
@@ -104,8 +111,9 @@ fn line(text: &mut String, title: &str, at: Duration, rows: &[Row<'_>]) {
     for Row { player, got } in rows {
         let _ = write!(
             text,
-            "  | {}: {got:>5.1} of {:.0} %, {} of {}, {} refused",
+            "  | {}: {:>5} of {:.0} %, {} of {}, {} refused",
             player.plan.name,
+            percent(*got),
             player.plan.compute,
             gib(player.done.held),
             gib(player.plan.memory),
@@ -113,6 +121,10 @@ fn line(text: &mut String, title: &str, at: Duration, rows: &[Row<'_>]) {
         );
     }
     text.push('\n');
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |share| format!("{share:.1}"))
 }
 
 /// Prints what was got and whether every quota held.
@@ -180,4 +192,25 @@ fn figures(outcome: &Outcome) -> String {
 #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
 pub(super) fn gib(bytes: u64) -> String {
     format!("{:.2} GiB", bytes as f64 / (1_u64 << 30) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_of_a_phase_has_a_second_of_it_to_tell() {
+        let now = Instant::now();
+        let mut screen = Screen::new();
+        assert!(screen.is_due(now));
+        screen.begin(now);
+        assert!(!screen.is_due(now + Duration::from_millis(900)));
+        assert!(screen.is_due(now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_share_that_nobody_knows_is_none() {
+        assert_eq!(percent(None), "-");
+        assert_eq!(percent(Some(0.0)), "0.0");
+    }
 }

@@ -1,5 +1,7 @@
 //! Whether every quota held, from the figures alone.
 
+use quota_abi::settings::CONTEXT_DEFAULT;
+
 use super::stage::{Outcome, Player};
 use super::table::gib;
 use super::tenant::Plan;
@@ -133,8 +135,23 @@ impl Player {
     }
 }
 
-/// A cap is what is promised; whether it was also reached is shown for each phase.
+/// Why nobody held all of its memory; and, since a cap is what is promised, whether it was also reached in each phase.
 fn notes(outcome: &Outcome) -> Vec<String> {
+    let mut notes = time_notes(outcome);
+    if outcome
+        .tenants
+        .iter()
+        .any(|player| player.peak < player.plan.memory)
+    {
+        notes.push(format!(
+            "of its memory, each tenant has {} less for blocks: that is counted for its own context",
+            gib(CONTEXT_DEFAULT)
+        ));
+    }
+    notes
+}
+
+fn time_notes(outcome: &Outcome) -> Vec<String> {
     let mut notes = Vec::new();
     for phase in &outcome.phases {
         for (player, share) in outcome.tenants.iter().zip(&phase.shares) {
@@ -228,6 +245,16 @@ mod tests {
             "{:?}",
             summary.notes
         );
+    }
+
+    #[test]
+    fn memory_that_was_not_held_is_explained() {
+        let told = |peak| {
+            let summary = judge(&outcome(30.0, peak, OUT_OF_MEMORY));
+            summary.notes.iter().any(|note| note.contains("context"))
+        };
+        assert!(told(99));
+        assert!(!told(100));
     }
 
     #[test]
