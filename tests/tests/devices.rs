@@ -311,8 +311,8 @@ fn refusals_are_counted_and_told() {
     let doctor = sim.command(&artefacts().daemon).bare().arg("doctor");
     let said = doctor.memory(quota).run().stdout;
     let uuids = uuids(&sim);
-    for (uuid, held) in uuids.iter().zip([GIB, 512 * MIB]) {
-        let line = format!("{uuid}: {held} bytes held, 1 request(s) refused");
+    for (uuid, held) in uuids.iter().zip([1024, 512]) {
+        let line = format!("{uuid}: {held} MiB of {held} MiB held, 1 request refused");
         assert!(said.contains(&line), "{line} is not in\n{said}");
     }
 }

@@ -49,10 +49,10 @@ fn it_is_relative_to_the_quota() {
     let _worker = busy(sim.client("nvml_busy").compute("30%"));
     let viewer = || sim.client("nvml_tell").arg("0").compute("30%");
     let relative = tell(viewer());
-    assert!(relative.number("gpu") >= 75, "{}", relative.stdout);
-    assert!(only(&relative, "samples").1 >= 60, "{}", relative.stdout);
+    assert!(relative.number("gpu") >= 50, "{}", relative.stdout);
+    assert!(only(&relative, "samples").1 >= 50, "{}", relative.stdout);
     let plain = tell(viewer().env("GPU_QUOTA_UTILIZATION", "device"));
-    assert!((10..=60).contains(&plain.number("gpu")), "{}", plain.stdout);
+    assert!((5..=45).contains(&plain.number("gpu")), "{}", plain.stdout);
 }
 
 /// Another group's work is not this one's, whether it has a process on the device or none.
