@@ -108,9 +108,21 @@ static const char *function_at(uintptr_t address) {
     return dladdr((void *)address, &info) && info.dli_sname ? info.dli_sname : "";
 }
 
-// Kills the child at unit `target` of its path and says where that was; or lets it run to the path's end, counts its
+// Where each unit of a path lies.
+struct units {
+    long count;
+    unsigned char where[1 << 20];
+};
+
+static void add_units(struct units *units, long unit, long count, enum where where) {
+    MUST(unit + count < (long)sizeof units->where);
+    memset(units->where + unit, where, (size_t)count);
+    units->count = unit + count;
+}
+
+// Kills the child at unit `target` of its path and says where that was; or lets it run to the path's end, notes its
 // units, and kills it there.
-static enum where kill_at(pid_t child, long target, long *units) {
+static enum where kill_at(pid_t child, long target, struct units *units) {
     long unit = 0;
     enum where where = OUTSIDE;
     // The hook that the path is in.
@@ -126,7 +138,9 @@ static enum where kill_at(pid_t child, long target, long *units) {
             hook = function_at(at);
         }
         if (is_stepped(at)) {
-            if (unit++ == target) break;
+            if (unit == target) break;
+            if (units) add_units(units, unit, 1, where);
+            unit++;
             if (!step(child)) goto died;
             continue;
         }
@@ -138,6 +152,7 @@ static enum where kill_at(pid_t child, long target, long *units) {
                 where = INSIDE;
                 break;
             }
+            if (units) add_units(units, unit, DRIVER_UNITS, INSIDE);
             unit += DRIVER_UNITS;
             // What the hook asks the driver besides does not count.
             if (!strcmp(function_at(at), hook)) where = AFTER;
@@ -152,11 +167,49 @@ static enum where kill_at(pid_t child, long target, long *units) {
     }
     kill(child, SIGKILL);
     MUST(waitpid(child, NULL, __WALL) == child);
-    if (units) *units = unit;
     return where;
 died:
     fprintf(stderr, "the child ended by itself at unit %ld\n", unit);
     _exit(93);
+}
+
+// The i-th of `kills` targets, in turn before, in and after the driver, and now and then between calls: the parts of a path
+// are of very different lengths. In each part they are spread evenly, and by chance around that.
+static long target_of(const struct units *units, long i, long kills, unsigned *seed) {
+    enum where part = i % 16 == 15 ? OUTSIDE : (enum where)(i % 3);
+    long length = 0, at = 0;
+    for (long unit = 0; unit < units->count; unit++) length += units->where[unit] == part;
+    if (!length) return units->count * i / kills;
+    long wanted = (length * i / kills + rand_r(seed) % (length / kills + 1)) % length;
+    for (; units->where[at] != part || wanted-- > 0; at++) {
+    }
+    return at;
+}
+
+// For paths of many instructions: kills the child `steps` instructions behind its stop number `stop` at a system call, on
+// the way in or out. Counts the stops instead if there are not so many.
+static enum where kill_near(pid_t child, long stop, long steps, long *stops) {
+    long count = 0;
+    int status;
+    MUST(next_stop(child));
+    MUST(!ptrace(PTRACE_SETOPTIONS, child, NULL, (void *)(intptr_t)PTRACE_O_TRACESYSGOOD));
+    for (long signal = 0;;) {
+        MUST(!ptrace(PTRACE_SYSCALL, child, NULL, (void *)signal));
+        MUST(waitpid(child, &status, __WALL) == child);
+        if (!WIFSTOPPED(status)) {
+            *stops = count;
+            return OUTSIDE;
+        }
+        int call = WSTOPSIG(status) == (SIGTRAP | 0x80);
+        signal = call ? 0 : WSTOPSIG(status);
+        if (call && count++ == stop) break;
+    }
+    int alive = 1;
+    for (; steps > 0 && alive; steps--) alive = step(child);
+    uintptr_t at = alive ? registers(child).rip : 0;
+    kill(child, SIGKILL);
+    if (alive) MUST(waitpid(child, NULL, __WALL) == child);
+    return lies_in(shim_code, at) ? BEFORE : lies_in(driver_code, at) ? INSIDE : OUTSIDE;
 }
 
 #endif

@@ -15,9 +15,6 @@ use quota_tests::{Finished, Sim};
 /// For each path; all of them together are more than a thousand.
 const KILLS: u64 = 56;
 
-/// Where there are so many instructions that stepping through them takes long.
-const FEW: u64 = 20;
-
 /// Kills on one path, and looks after each. With `GPU_QUOTA_TEST_FULL=1` at every instruction.
 #[track_caller]
 fn killed_on(path: &str, kills: u64) -> Finished {
@@ -149,13 +146,13 @@ fn allocating_pitched_memory() {
 /// Into a group that has a region already.
 #[test]
 fn attaching() {
-    let _ = killed_on("attach", FEW);
+    let _ = killed_on("attach", KILLS);
 }
 
 /// While the region is being made.
 #[test]
 fn attaching_as_the_first() {
-    let _ = killed_on("attach_first", FEW);
+    let _ = killed_on("attach_first", KILLS);
 }
 
 /// While the slot of one who died before is being cleared.
