@@ -171,3 +171,26 @@ fn link_beside(shipped: &str, link: &Path) -> Result<()> {
         other => other.with_context(|| format!("cannot make {}", link.display())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_installed_file_bears_the_time_at_which_its_build_began() {
+        let folder = std::env::temp_dir().join(format!("install-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (from, to) = (folder.join("built"), folder.join("lib/shipped"));
+        fs::write(&from, "library").unwrap();
+        let first = SystemTime::now() - Duration::from_secs(60);
+        install(&from, &to, first).unwrap();
+        let time = || fs::metadata(&to).unwrap().modified().unwrap();
+        let new = time();
+        // Equal bytes are not written again, and are as new all the same.
+        install(&from, &to, first + Duration::from_secs(30)).unwrap();
+        let again = time();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((new, again), (first, first + Duration::from_secs(30)));
+    }
+}
