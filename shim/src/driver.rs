@@ -9,7 +9,6 @@ use cuda_headers::fns;
 
 crate::hook::uses! { DRIVER as fns;
     cuArray3DCreate_v2
-    cuArrayDestroy
     cuArrayGetMemoryRequirements
     cuCtxGetCurrent
     cuCtxGetDevice
@@ -48,7 +47,6 @@ crate::hook::uses! { DRIVER as fns;
     cuMemPoolGetAttribute
     cuMemPoolTrimTo
     cuMipmappedArrayCreate
-    cuMipmappedArrayDestroy
     cuMipmappedArrayGetMemoryRequirements
     cuPointerGetAttribute
     cuStreamGetCtx

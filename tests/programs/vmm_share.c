@@ -66,6 +66,7 @@ static void import_act(char letter) {
     case 'b':
         if (other_group) {
             setenv("GPU_QUOTA_GROUP", other_group, 1);
+            setenv("GPU_SIM_TENANT", other_group, 1);
             setenv("GPU_QUOTA_MEMORY", "96MiB", 1);
         }
         cu_begin();

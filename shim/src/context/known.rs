@@ -65,9 +65,10 @@ impl DeviceContexts {
         }
     }
 
-    /// The primary one is gone.
-    pub(super) fn primary_has_ended(&mut self) {
-        (self.primary, self.primary_id) = (false, 0);
+    /// The primary one is gone. Its number, if it had one.
+    pub(super) fn primary_has_ended(&mut self) -> Option<u32> {
+        self.primary = false;
+        Some(core::mem::take(&mut self.primary_id)).filter(|id| *id != 0)
     }
 }
 
@@ -111,41 +112,56 @@ impl Contexts {
         let _ = self.known.get_or_insert(key(handle), known);
     }
 
-    /// Adds a context, or finds the one of the same handle.
-    pub(super) fn add(&self, handle: CUcontext, device: &Device, primary: bool) -> Known {
-        let id = if primary {
+    /// Adds a context, or finds the one of the same handle; and whether it is new.
+    pub(super) fn add(&self, handle: CUcontext, device: &Device) -> (Known, bool) {
+        self.insert(handle, device, self.number(), false)
+    }
+
+    /// Adds a handle of a device's primary context. One that is known from an earlier life of it, and about to be
+    /// forgotten, gets the number of this one.
+    pub(super) fn add_primary(&self, handle: CUcontext, device: &Device) {
+        let id = {
             let mut contexts = device.contexts.lock();
             if contexts.primary_id == 0 {
                 contexts.primary_id = self.number();
             }
             contexts.primary_id
-        } else {
-            self.number()
         };
+        let (known, _) = self.insert(handle, device, id, true);
+        if known.id != id {
+            let renewed = Known {
+                id,
+                primary: true,
+                ..known
+            };
+            let _ = self.known.insert(key(handle), renewed);
+            self.recent.forget(key(handle));
+        }
+    }
+
+    fn insert(&self, handle: CUcontext, device: &Device, id: u32, primary: bool) -> (Known, bool) {
         let fresh = Known {
             id,
             device: u16::try_from(device.number).unwrap_or(0),
             primary,
             attached: 0,
         };
-        self.known
-            .get_or_insert(key(handle), fresh)
-            .unwrap_or(fresh)
+        let known = self.known.get_or_insert(key(handle), fresh);
+        let known = known.unwrap_or(fresh);
+        (known, known.id == id)
     }
 
     fn number(&self) -> u32 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Forgets the primary context of a device, by every handle, and shows its number.
-    pub(super) fn take_primary(&self, device: &Device, mut gone: impl FnMut(u32)) {
+    /// Forgets a primary context by all its handles.
+    pub(super) fn forget_all(&self, id: u32) {
         self.ends.fetch_add(1, Ordering::AcqRel);
-        let is_it =
-            |_: u64, known: &Known| known.primary && usize::from(known.device) == device.number;
-        self.known.sweep(is_it, |handle, known| {
-            self.recent.forget(handle);
-            gone(known.id);
-        });
+        self.known.sweep(
+            |_, known| known.id == id,
+            |handle, _| self.recent.forget(handle),
+        );
     }
 
     /// The number of a device's primary context, if it is known.

@@ -87,7 +87,7 @@ pub(crate) fn create(
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.
         let handle = unsafe { context.read() };
-        process.contexts.add(handle, device, false);
+        process.contexts.add(handle, device);
         time::context_changed();
     } else {
         end(device);
@@ -153,7 +153,9 @@ fn meet(process: &'static Process, handle: CUcontext) -> Result<Known, Aside> {
         return Err(Aside::NoContext);
     }
     let device = process.devices.get(number).ok_or(Aside::Unknown)?;
-    {
+    let (known, new) = process.contexts.add(handle, device);
+    if new {
+        // Of several threads that meet it, one counts it.
         let mut contexts = device.contexts.lock();
         if !contexts.join() {
             device.charge(device.context_charge);
@@ -161,7 +163,7 @@ fn meet(process: &'static Process, handle: CUcontext) -> Result<Known, Aside> {
             contexts.count = 1;
         }
     }
-    Ok(process.contexts.add(handle, device, false))
+    Ok(known)
 }
 
 /// Counts a context in the making, and charges the first one. `false` if it does not fit.

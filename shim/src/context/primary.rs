@@ -27,7 +27,7 @@ pub(crate) fn retain(
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.
         let handle = unsafe { context.read() };
-        process.contexts.add(handle, device, true);
+        process.contexts.add_primary(handle, device);
     }
     Ok(answer)
 }
@@ -78,25 +78,20 @@ pub(crate) fn reset(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<CU
 
 /// Looks whether the primary context is gone, and gives back what went with it. `true` if so.
 fn look(process: &Process, device: &Device) -> bool {
-    let ended = {
+    let id = {
         // Asked under the lock: a thread that retains it again meanwhile counts itself before and after.
         let mut contexts = device.contexts.lock();
-        let ended = contexts.primary && !is_active(device.handle());
-        if ended {
-            contexts.primary_has_ended();
+        if !contexts.primary || is_active(device.handle()) {
+            return false;
         }
-        ended
+        contexts.primary_has_ended()
     };
-    if ended {
-        let mut last = None;
-        process.contexts.take_primary(device, |id| {
-            if last.replace(id) != Some(id) {
-                memory::drop_context(process, id);
-            }
-        });
-        end(device);
+    if let Some(id) = id {
+        process.contexts.forget_all(id);
+        memory::drop_context(process, id);
     }
-    ended
+    end(device);
+    true
 }
 
 fn is_active(device: CUdevice) -> bool {
@@ -147,7 +142,7 @@ pub(crate) fn from_green(
     if answer == CUresult::CUDA_SUCCESS && !context.is_null() {
         // SAFETY: the driver has just written it for its caller.
         let handle = unsafe { context.read() };
-        process.contexts.add(handle, device, true);
+        process.contexts.add_primary(handle, device);
     }
     Ok(answer)
 }

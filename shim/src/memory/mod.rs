@@ -36,6 +36,7 @@ pub(crate) struct Memory {
     ipc: ipc::Shared,
     physical: vmm::Physical,
     externals: external::Externals,
+    array_sizes: array::Told,
     limits: Table<limits::Kept>,
 }
 
@@ -95,6 +96,7 @@ impl Memory {
             ipc: ipc::Shared::new(),
             physical: vmm::Physical::new(),
             externals: external::Externals::new(),
+            array_sizes: array::Told::new(),
             limits: Table::new(),
         }
     }

@@ -203,8 +203,9 @@ fn end(context: &'static Context) {
     engine::abandon_context(context.id);
     crate::event::on_context_destroy(context.id);
     crate::device::on_context_destroy(context.id);
-    crate::memory::on_context_destroy(context.id);
+    // Modules first: their variables would be freed by address a second time, when it may be another's already.
     crate::module::on_context_destroy(context.id);
+    crate::memory::on_context_destroy(context.id);
     context.poison.store(0, Ordering::Release);
     *context.default_streams() = DefaultStreams::default();
     settings::reset(context);

@@ -1,14 +1,15 @@
 //! Arrays and mipmapped arrays: charged what the driver needs for them.
 //!
 //! The driver tells that only of arrays whose memory is mapped later (`cuArrayGetMemoryRequirements`). So a twin is made
-//! that has the same descriptor and no memory, asked, and destroyed. Where the device has no such arrays, what the
-//! descriptor says is charged.
+//! that has the same descriptor and no memory, and is asked; once for each shape. Where the device has no such arrays, what
+//! the descriptor says is charged.
 
 mod requirement;
 mod shape;
 
 use cuda_headers::driver::{CUarray, CUmipmappedArray, CUresult};
 
+pub(super) use self::requirement::Told;
 pub(crate) use self::shape::Descriptor;
 use self::shape::wide;
 use super::{Owner, Record, external, give_back, remember, remember_in, reserve, rounded};
@@ -60,7 +61,8 @@ pub(crate) fn create_levels<H: Handle, D: Descriptor>(
     let Some(reservation) = reserve(process, device, least) else {
         return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     };
-    let bytes = requirement::of(&shape, levels, device).map_or(least, rounded);
+    let told = process.memory.array_sizes.of(&shape, levels, device);
+    let bytes = told.map_or(least, rounded);
     let Some(rest) = reserve(process, device, bytes.saturating_sub(least)) else {
         return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     };

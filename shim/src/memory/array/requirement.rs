@@ -4,13 +4,89 @@ use cuda_headers::driver::{
     CUDA_ARRAY_MEMORY_REQUIREMENTS, CUarray, CUdevice_attribute, CUmipmappedArray, CUresult,
 };
 
+use quota_abi::sync::{AtomicU32, Ordering};
+
 use super::shape::Shape;
 use crate::device::Device;
 use crate::driver::{call, relaxed};
+use crate::memory::number_of;
+use crate::table::Table;
 
-/// Bytes that the driver needs; `None` where it does not tell.
+/// What the driver has told of shapes. The twins stay until their context goes: to destroy an array may wait for all
+/// that runs on the device, and they have no memory.
+pub(in crate::memory) struct Told {
+    known: Table<Answer>,
+    count: AtomicU32,
+}
+
+#[derive(Copy, Clone)]
+struct Answer {
+    shape: Shape,
+    levels: Option<u32>,
+    device: u16,
+    /// 0 where the driver does not tell.
+    bytes: u64,
+}
+
+/// Shapes that are asked for in a process; the rest is charged by its descriptor.
+const SHAPES: u32 = 4096;
+
+impl Told {
+    pub(in crate::memory) const fn new() -> Self {
+        Self {
+            known: Table::new(),
+            count: AtomicU32::new(0),
+        }
+    }
+
+    /// Bytes that the driver needs; `None` where it does not tell.
+    pub(super) fn of(&self, shape: &Shape, levels: Option<u32>, device: &Device) -> Option<u64> {
+        let number = number_of(device);
+        let key = key(shape, levels, number);
+        let is_it = |answer: &Answer| {
+            (answer.shape, answer.levels, answer.device) == (*shape, levels, number)
+        };
+        if let Some(answer) = self.known.get(key).filter(is_it) {
+            return Some(answer.bytes).filter(|bytes| *bytes > 0);
+        }
+        if self.count.fetch_add(1, Ordering::Relaxed) >= SHAPES {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let told = ask(shape, levels, device);
+        let answer = Answer {
+            shape: *shape,
+            levels,
+            device: number,
+            bytes: told.unwrap_or(0),
+        };
+        let _ = self.known.insert(key, answer);
+        told
+    }
+}
+
+/// A hash that is no zero.
+fn key(shape: &Shape, levels: Option<u32>, device: u16) -> u64 {
+    let mix = |sum: u64, word: u64| {
+        (sum ^ word)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    };
+    let kind = u64::from(shape.format.0) << 32 | u64::from(shape.channels);
+    let rest = u64::from(shape.flags) << 32 | levels.map_or(0, |levels| u64::from(levels) + 1);
+    let words = [
+        shape.width,
+        shape.height,
+        shape.depth,
+        kind,
+        rest,
+        device.into(),
+    ];
+    words.into_iter().fold(1, mix) | 1
+}
+
 #[cold]
-pub(super) fn of(shape: &Shape, levels: Option<u32>, device: &Device) -> Option<u64> {
+fn ask(shape: &Shape, levels: Option<u32>, device: &Device) -> Option<u64> {
     relaxed(|| {
         if !has_twins(device) {
             return None;
@@ -47,13 +123,11 @@ fn of_array(shape: &Shape, device: &Device) -> Option<u64> {
     }
     // SAFETY: a live out-pointer and our own array, which nobody else has seen.
     let told = unsafe {
-        let told = call!(cuArrayGetMemoryRequirements(
+        call!(cuArrayGetMemoryRequirements(
             &raw mut needs,
             twin,
             device.handle()
-        ));
-        let _ = call!(cuArrayDestroy(twin));
-        told
+        ))
     };
     size(told, &needs)
 }
@@ -75,13 +149,11 @@ fn of_levels(shape: &Shape, levels: u32, device: &Device) -> Option<u64> {
     }
     // SAFETY: a live out-pointer and our own array, which nobody else has seen.
     let told = unsafe {
-        let told = call!(cuMipmappedArrayGetMemoryRequirements(
+        call!(cuMipmappedArrayGetMemoryRequirements(
             &raw mut needs,
             twin,
             device.handle()
-        ));
-        let _ = call!(cuMipmappedArrayDestroy(twin));
-        told
+        ))
     };
     size(told, &needs)
 }

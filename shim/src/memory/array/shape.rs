@@ -7,7 +7,7 @@ use cuda_headers::driver::{
 };
 
 /// What decides an array's size.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
     pub(super) width: u64,
     /// 0 for one dimension.
