@@ -132,7 +132,7 @@ fn the_demo_holds_every_quota() {
         "both at once",
         "5/5 refused",
         "no tenant held a byte more",
-        "for its own context",
+        "its own context too, counted as 0.39 GiB",
     ] {
         assert!(text.contains(said), "{said:?} is missing: {text}");
     }

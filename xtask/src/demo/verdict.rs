@@ -144,7 +144,7 @@ fn notes(outcome: &Outcome) -> Vec<String> {
         .any(|player| player.peak < player.plan.memory)
     {
         notes.push(format!(
-            "of its memory, each tenant has {} less for blocks: that is counted for its own context",
+            "each tenant's memory has to do for its own context too, counted as {}; the rest it took in whole blocks",
             gib(CONTEXT_DEFAULT)
         ));
     }
