@@ -1,8 +1,4 @@
 //! The outermost frame of every hook: re-entrance, panics, standing aside, threads that leave by another way.
-//!
-//! # Safety
-//! The mark of a frame is read at the address where this thread's outermost hook left it, which is less than [`NEAR`] above
-//! the frame of the reader: the stack is mapped between the two, unless the thread has changed stacks in the middle of a hook.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -12,8 +8,8 @@ use crate::hook::Absent;
 use crate::{driver, time};
 
 thread_local! {
-    /// Where the outermost hook of this thread has its [`Frame`]; 0 outside of hooks. No destructor: libraries call the driver
-    /// after a thread's destructors ran.
+    /// Where on its stack this thread's outermost hook is; 0 outside of hooks, and while one waits. No destructor: libraries call
+    /// the driver after a thread's destructors ran.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
     /// The cancel state that a thread had when it came to [`uncancelled`], plus 1; 0 outside of it.
     static CANCEL: Cell<c_int> = const { Cell::new(0) };
@@ -22,34 +18,13 @@ thread_local! {
 /// The driver's own use of the stack between two hooks of one thread, at most.
 const NEAR: usize = 1 << 20;
 
-/// A place on the stack that tells a hook which is running from one that was left by `longjmp` out of a signal handler: it
-/// holds its own address, turned over, for as long as the hook runs.
-#[repr(transparent)]
-struct Frame(Cell<usize>);
-
-impl Frame {
-    const fn new() -> Self {
-        Self(Cell::new(0))
-    }
-
-    fn address(&self) -> usize {
-        core::ptr::from_ref(self).addr()
-    }
-
-    fn mark(&self, value: usize) {
-        // SAFETY: our own word; volatile, since another call reads it by its address.
-        unsafe { self.0.as_ptr().write_volatile(value) };
-    }
-
-    /// Whether the hook of the frame at this address is running further up this thread's stack.
-    fn runs_inside(&self, outer: usize) -> bool {
-        let above = outer.wrapping_sub(self.address());
-        if above == 0 || above >= NEAR {
-            return false;
-        }
-        // SAFETY: on this thread's stack, see the module's head.
-        unsafe { core::ptr::with_exposed_provenance::<usize>(outer).read_volatile() == !outer }
-    }
+/// Whether a hook at the address `here` of this thread's stack was called by way of the one at `outer`. One that lies above it, or
+/// far away, was left by `longjmp` out of a signal handler: hooks end in the order in which they lie on the stack.
+///
+/// Nothing is read at `outer`: a stack that has been left may be gone.
+const fn is_within(here: usize, outer: usize) -> bool {
+    let above = outer.wrapping_sub(here);
+    above != 0 && above < NEAR
 }
 
 /// What a hook that was left by `longjmp` has not put back.
@@ -60,11 +35,12 @@ fn put_back() {
     time::hook_was_left();
 }
 
-/// Sleeps, with nothing of ours held: a signal handler that calls the driver meanwhile is not inside a hook, and one that
-/// leaves by `longjmp` leaves nothing behind.
-pub(crate) fn outside<R>(sleep: impl FnOnce() -> R) -> R {
+/// Waits, in the gate or in the driver, with nothing of ours held: a signal handler that calls the driver meanwhile is not inside a
+/// hook, and one that leaves by `longjmp`, as an interrupt key may make it, leaves nothing behind. (One that leaves a call which
+/// does not wait does: until this thread calls a hook from no deeper a frame, its calls pass.)
+pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
     let outer = INSIDE.try_with(|inside| inside.replace(0));
-    let answer = sleep();
+    let answer = wait();
     let _ = INSIDE.try_with(|inside| inside.set(outer.unwrap_or(0)));
     answer
 }
@@ -138,19 +114,17 @@ pub(crate) fn run<R: Absent>(
     // A thread that has no thread-locals any more is let through.
     INSIDE
         .try_with(|inside| {
-            let frame = Frame::new();
+            let here = core::ptr::from_ref(answered).addr();
             let outer = inside.get();
             if outer != 0 {
-                if frame.runs_inside(outer) {
+                if is_within(here, outer) {
                     return call();
                 }
                 put_back();
             }
-            frame.mark(!frame.address());
-            inside.set(frame.address());
+            inside.set(here);
             let outcome = catch_unwind(AssertUnwindSafe(body));
             inside.set(0);
-            frame.mark(0);
             match outcome {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(Aside::Refused)) => R::REFUSED,
@@ -211,15 +185,20 @@ mod tests {
 
     #[test]
     fn a_hook_that_was_left_is_no_outer_one() {
-        // As `longjmp` leaves it: the address is kept, what was there is not.
         let place = 0_usize;
-        INSIDE.set((&raw const place).expose_provenance());
-        assert_eq!(guarded(|_| Ok(7)), (7, 0));
-        // Or the frame lay below, on a stack that has since shrunk.
-        let below = (&raw const place).addr() - (64 << 10);
-        INSIDE.set(below);
-        assert_eq!(guarded(|_| Ok(7)), (7, 0));
-        assert_eq!(INSIDE.get(), 0);
+        let here = (&raw const place).addr();
+        // It lay below this frame, which cannot have been called by it; or on another stack.
+        for left in [here - (64 << 10), here + (64 << 20)] {
+            INSIDE.set(left);
+            assert_eq!(guarded(|_| Ok(7)), (7, 0));
+            assert_eq!(INSIDE.get(), 0);
+        }
+    }
+
+    #[test]
+    fn a_hook_that_waits_is_no_outer_one() {
+        let (answer, _) = guarded(|_| Ok(outside(|| guarded(|_| Ok(7)).0)));
+        assert_eq!(answer, 7);
     }
 
     #[test]

@@ -29,6 +29,23 @@ fn a_jump_out_of_the_gate() {
     );
 }
 
+/// The same out of a wait in the driver, whatever the stack looks like afterwards.
+#[test]
+fn a_jump_out_of_the_drivers_wait() {
+    let limited = |sim: &Sim, name: &str| {
+        let client = sim.client(name).memory("1GiB").compute("50%");
+        client.free_context()
+    };
+    for bytes in ["1", "1000", "16000", "256000"] {
+        let sim = Sim::new();
+        let client = limited(&sim, "jump_out_of_wait").arg(bytes);
+        assert_eq!(client.run().ok().number("blocks"), 4, "{bytes}");
+    }
+    let sim = Sim::new();
+    let fibre = limited(&sim, "jump_off_fibre").run().ok();
+    assert_eq!(fibre.number("blocks"), 4);
+}
+
 #[test]
 fn a_signal_handler_that_calls_the_driver_in_the_gate() {
     let sim = Sim::new();

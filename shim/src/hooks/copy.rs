@@ -8,7 +8,7 @@ use cuda_headers::driver::{
 };
 use cuda_headers::fns;
 
-use crate::guard::Aside;
+use crate::guard::{Aside, outside};
 use crate::hook::hooks;
 use crate::time;
 
@@ -228,7 +228,8 @@ fn copy(
 
 /// The host waits for the default stream.
 fn waits(per_thread: bool, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
-    time::interrupting(time::stream(NULL_STREAM, per_thread), call)
+    let call = || outside(call);
+    time::interrupting(time::stream(NULL_STREAM, per_thread), &call)
 }
 
 /// What is open on the stream ends here.

@@ -8,7 +8,7 @@ use cuda_headers::driver::{
 };
 use cuda_headers::fns;
 
-use crate::guard::Aside;
+use crate::guard::{Aside, outside};
 use crate::hook::hooks;
 use crate::memory::waited;
 use crate::time::{self, Stream};
@@ -178,7 +178,8 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
 
 /// The host waits for a stream, or for more: what pools hold in excess goes back meanwhile.
 fn waits(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
-    waited::after(|| time::waiting(on, call), call)
+    let call = || outside(call);
+    waited::after(|| time::waiting(on, &call), &call)
 }
 
 /// What is open on the stream ends here.

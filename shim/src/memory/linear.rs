@@ -5,7 +5,7 @@ use cuda_headers::driver::{CUdeviceptr, CUresult};
 use super::{Owner, Record, external, freed, ipc, remember, remember_in, reserve, rounded, waited};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
-use crate::guard::Aside;
+use crate::guard::{Aside, outside};
 use crate::process::{self, Process};
 
 /// Where the driver puts an address; its first version has addresses of 32 bits.
@@ -96,7 +96,8 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
     let Some(record) = addresses.remove(address) else {
         return free_others(process, address, call);
     };
-    let answer = call();
+    // It waits for work that uses the memory.
+    let answer = outside(call);
     if answer == CUresult::CUDA_SUCCESS {
         freed(process, address, record);
         waited::perhaps(process);
