@@ -270,7 +270,7 @@ pub(crate) fn step_back(tries: u32) -> Patience {
         unsafe { libc::sched_yield() };
         return Patience::Wait;
     }
-    if tries % HASTY == 0 {
+    if tries.is_multiple_of(HASTY) {
         process::reap_now_and_then();
     }
     guard::outside(|| nap(libc::c_long::from(tries) * 10_000));

@@ -352,7 +352,6 @@ impl<V: Copy> Shard<V> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "these bits are meant")]
 const fn hash_of(word: u64) -> u32 {
     (word >> 32) as u32
 }

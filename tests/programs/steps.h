@@ -39,7 +39,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *nothing) {
     return 0;
 }
 
-static void find_all_code(void) {
+__attribute__((unused)) static void find_all_code(void) {
     cu_driver();
     dl_iterate_phdr(find_code, NULL);
     own_code = (struct range){(uintptr_t)&__executable_start, (uintptr_t)&etext};
@@ -79,13 +79,13 @@ static struct user_regs_struct registers(pid_t child) {
     return regs;
 }
 
-static int step(pid_t child) {
+__attribute__((unused)) static int step(pid_t child) {
     MUST(!ptrace(PTRACE_SINGLESTEP, child, NULL, NULL));
     return next_stop(child);
 }
 
 // Runs until the frame at `stack` returns to `address`.
-static int run_to(pid_t child, uintptr_t address, uintptr_t stack) {
+__attribute__((unused)) static int run_to(pid_t child, uintptr_t address, uintptr_t stack) {
     long code = ptrace(PTRACE_PEEKTEXT, child, (void *)address, NULL);
     for (;;) {
         MUST(!ptrace(PTRACE_POKETEXT, child, (void *)address, (void *)((code & ~0xffL) | 0xcc)));
@@ -114,7 +114,7 @@ struct units {
     unsigned char where[1 << 20];
 };
 
-static void add_units(struct units *units, long unit, long count, enum where where) {
+__attribute__((unused)) static void add_units(struct units *units, long unit, long count, enum where where) {
     MUST(unit + count < (long)sizeof units->where);
     memset(units->where + unit, where, (size_t)count);
     units->count = unit + count;
@@ -122,7 +122,7 @@ static void add_units(struct units *units, long unit, long count, enum where whe
 
 // Kills the child at unit `target` of its path and says where that was; or lets it run to the path's end, notes its
 // units, and kills it there.
-static enum where kill_at(pid_t child, long target, struct units *units) {
+__attribute__((unused)) static enum where kill_at(pid_t child, long target, struct units *units) {
     long unit = 0;
     enum where where = OUTSIDE;
     // The hook that the path is in.
@@ -175,7 +175,7 @@ died:
 
 // The i-th of `kills` targets, in turn before, in and after the driver, and now and then between calls: the parts of a path
 // are of very different lengths. In each part they are spread evenly, and by chance around that.
-static long target_of(const struct units *units, long i, long kills, unsigned *seed) {
+__attribute__((unused)) static long target_of(const struct units *units, long i, long kills, unsigned *seed) {
     enum where part = i % 16 == 15 ? OUTSIDE : (enum where)(i % 3);
     long length = 0, at = 0;
     for (long unit = 0; unit < units->count; unit++) length += units->where[unit] == part;
@@ -188,7 +188,7 @@ static long target_of(const struct units *units, long i, long kills, unsigned *s
 
 // For paths of many instructions: kills the child `steps` instructions behind its stop number `stop` at a system call, on
 // the way in or out. Counts the stops instead if there are not so many.
-static enum where kill_near(pid_t child, long stop, long steps, long *stops) {
+__attribute__((unused)) static enum where kill_near(pid_t child, long stop, long steps, long *stops) {
     long count = 0;
     int status;
     MUST(next_stop(child));

@@ -158,3 +158,22 @@ fn more_than_is_left_hinders_nobody_in_an_earlier_slot() {
 fn more_than_is_left_asked_for_by_several_threads_hinders_nobody() {
     the_impossible_beside_the_possible(1537, 3, true, 20_000);
 }
+
+/// What one asks for that is stopped in the middle of asking stands in the way for a moment, not for as long as it is
+/// stopped. When it goes on it asks anew, and is not admitted by what it had seen before.
+#[test]
+fn one_who_is_stopped_while_it_asks_hinders_nobody_for_long() {
+    let sim = machine();
+    let region = sim.region();
+    let client = quota(sim.client("stopped").arg(&region))
+        .memory("256MiB")
+        .run()
+        .ok();
+    println!("{}", client.stdout);
+    if client.stdout.starts_with("skipped") {
+        return;
+    }
+    assert_eq!(client.number("asks"), 200);
+    assert_eq!(client.number("beside"), 0, "100 MiB fit with what is held");
+    assert_eq!(client.number("then"), 2, "200 MiB do not, with 132 held");
+}
