@@ -190,12 +190,11 @@ fn first_variable(name: &str) -> Option<&'static [u8]> {
         return None;
     }
     let all = INITIAL.get_or_init(|| std::fs::read("/proc/self/environ").unwrap_or_default());
-    let value = all.split(|byte| *byte == 0).find_map(|variable| {
+    all.split(|byte| *byte == 0).find_map(|variable| {
         variable
             .strip_prefix(name.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"="))
-    });
-    value
+    })
 }
 
 /// The environment that the program was started with. Read once: a process that asks has a quota, or none, for good.
