@@ -158,7 +158,7 @@ entry! {
         mipmap: CUmipmappedArray,
     ) {
         let mipmap = array::mipmapped(mipmap)?;
-        let levels = mipmap.levels.len() as u32;
+        let levels = narrow(mipmap.levels.len());
         out(sparseProperties, sparse::properties(&mipmap.descriptor, levels)?)
     }
 
@@ -218,7 +218,7 @@ entry! {
     ) {
         device::get(device)?;
         let mipmap = array::mipmapped(mipmap)?;
-        let levels = mipmap.levels.len() as u32;
+        let levels = narrow(mipmap.levels.len());
         out(memoryRequirements, sparse::requirements(&mipmap.descriptor, levels)?)
     }
 }

@@ -38,6 +38,14 @@ impl Backing {
     }
 }
 
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn wide(number: u64) -> Result<usize, CUresult> {
+    usize::try_from(number).map_err(|_| INVALID)
+}
+
 /// Extent of a tile: 64 KiB of elements, as near to a square or a cube as can be.
 fn tile(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<[usize; 3], CUresult> {
     let element = format::block(descriptor.Format, descriptor.NumChannels)?;
@@ -92,9 +100,9 @@ pub(super) fn properties(
     let [width, height, depth] = tile(descriptor)?;
     // SAFETY: numbers, for which zero is a value.
     let mut properties: CUDA_ARRAY_SPARSE_PROPERTIES = unsafe { std::mem::zeroed() };
-    properties.tileExtent.width = width as u32;
-    properties.tileExtent.height = height as u32;
-    properties.tileExtent.depth = depth as u32;
+    properties.tileExtent.width = narrow(width);
+    properties.tileExtent.height = narrow(height);
+    properties.tileExtent.depth = narrow(depth);
     // Documented: zero for what is not mipmapped.
     if count > 1 {
         let first = tail(descriptor, count)?;
@@ -107,7 +115,7 @@ pub(super) fn properties(
         let small = all.iter().skip(first).try_fold(0, |sum, level| {
             Ok::<_, CUresult>(sum + super::size(super::shape(level)?)? / layers)
         })?;
-        properties.miptailFirstLevel = first as u32;
+        properties.miptailFirstLevel = narrow(first);
         properties.miptailSize = small.next_multiple_of(TILE) as u64;
     }
     Ok(properties)
@@ -126,7 +134,7 @@ fn places(info: &CUarrayMapInfo) -> Result<(Backing, Vec<Place>, usize), CUresul
             let array: Arc<Mipmapped> = super::mipmapped(unsafe { info.resource.mipmap })?;
             (
                 array.descriptor,
-                array.levels.len() as u32,
+                narrow(array.levels.len()),
                 array.backing.clone(),
             )
         }
@@ -156,8 +164,8 @@ fn places(info: &CUarrayMapInfo) -> Result<(Backing, Vec<Place>, usize), CUresul
         if !whole || !inside || part.size == 0 || part.layer as usize >= layers {
             return Err(INVALID);
         }
-        let first = (part.offset / TILE as u64) as usize;
-        let tiles = (part.size / TILE as u64) as usize;
+        let first = wide(part.offset)? / TILE;
+        let tiles = wide(part.size)? / TILE;
         let all = (first..first + tiles).map(|tile| (u32::MAX, part.layer, [tile, 0, 0]));
         return Ok((backing, all.collect(), tiles * TILE));
     }
@@ -217,7 +225,7 @@ pub(super) fn map(
                     return Err(INVALID);
                 }
                 let memory = vmm::get(handle).map_err(|_| CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-                let offset = usize::try_from(info.offset).map_err(|_| INVALID)?;
+                let offset = wide(info.offset)?;
                 let inside = offset
                     .checked_add(need)
                     .is_some_and(|end| end <= memory.len())

@@ -70,7 +70,7 @@ fn whole(device: CUdevice, kind: CUdevResourceType) -> Result<CUdevResource, CUr
     if kind != CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM {
         return Err(CUresult::CUDA_ERROR_INVALID_RESOURCE_TYPE);
     }
-    let processors = found.card.multiprocessors.try_into().unwrap_or(c_uint::MAX);
+    let processors = found.card.multiprocessors;
     Ok(write(Resource { device, processors }))
 }
 

@@ -122,7 +122,7 @@ entry! {
         if !device::multicast() {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
-        let size = usize::try_from(prop.size).map_err(|_| INVALID)?;
+        let size = prop.size;
         let devices = 1..=device::all().len();
         let count = prop.numDevices as usize;
         if mcHandle.is_null() || prop.flags != 0 || size == 0 || !size.is_multiple_of(BLOCK)

@@ -214,9 +214,10 @@ pub(crate) fn collect() {
 fn flock(kind: c_int, offset: u64) -> libc::flock {
     // SAFETY: numbers, for which zero is a value.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as libc::c_short;
-    lock.l_whence = libc::SEEK_SET as libc::c_short;
-    lock.l_start = offset as libc::off_t;
+    let short = |number: c_int| libc::c_short::try_from(number).unwrap_or(0);
+    lock.l_type = short(kind);
+    lock.l_whence = short(libc::SEEK_SET);
+    lock.l_start = offset.cast_signed();
     lock.l_len = 1;
     lock
 }
