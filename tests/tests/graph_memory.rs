@@ -1,5 +1,10 @@
 //! Memory nodes of graphs: after every step the group is charged what the simulated device holds for them.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "a step that fails must fail its test, where it stands"
+)]
+
 use quota_tests::{GIB, MIB, Sim};
 
 const LIMIT: u64 = 256 * MIB;

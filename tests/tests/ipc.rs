@@ -1,6 +1,11 @@
 //! Memory that one process hands to another: charged once in a group, and to the importer's group where that is another.
 //! `programs/ipc.c` checks what each of the two is charged after every step.
 
+#![allow(
+    clippy::indexing_slicing,
+    reason = "a step that fails must fail its test, where it stands"
+)]
+
 use quota_tests::{Finished, Sim};
 
 /// Runs one case: both in one group, or the importer in a group of its own.

@@ -31,8 +31,8 @@ fn attribute(pool: &Pool, attr: Attribute) -> Result<Value, CUresult> {
         Attribute::CU_MEMPOOL_ATTR_ALLOCATION_TYPE => Value::Int(1),
         Attribute::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES => Value::Int(c_int::from(pool.exportable)),
         Attribute::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED => Value::Int(0),
-        // SAFETY: an integer, whichever member of the union was written.
         Attribute::CU_MEMPOOL_ATTR_LOCATION_ID => {
+            // SAFETY: an integer, whichever member of the union was written.
             Value::Int(unsafe { pool.location.__bindgen_anon_1.id })
         }
         Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => Value::Int(pool.location.type_.0.cast_signed()),
