@@ -318,6 +318,48 @@ static void in_order(void) {
     MUST(held() == 0);
 }
 
+// A pool that is destroyed while a stream has still to get to where its memory was freed, before or after.
+static void dying(void) {
+    OK(cu_work(stream, 1000));
+    OK(CU(cuStreamSynchronize)(stream));
+    size_t code = sim_account("requested");
+    for (int way = 0; way < 4; way++) {
+        CUdeviceptr pointer;
+        CUstream on;
+        CUmemoryPool pool = keeping();
+        OK(CU(cuStreamCreate)(&on, CU_STREAM_NON_BLOCKING));
+        OK(CU(cuMemAllocFromPoolAsync)(&pointer, 128 * MIB, pool, on));
+        uint64_t begin = now_ns();
+        OK(cu_work(on, 400 * 1000000ull));
+        if (way % 2) OK(CU(cuMemPoolDestroy)(pool));
+        OK(CU(cuMemFreeAsync)(pointer, on));
+        if (way % 2 == 0) OK(CU(cuMemPoolDestroy)(pool));
+        size_t charged = held(), real = sim_account("requested");
+        CUresult answer = CU(cuMemAlloc_v2)(&pointer, 200 * MIB);
+        // On a machine that was busy elsewhere the work may be over already.
+        if (now_ns() - begin < 300 * 1000000ull) {
+            MUST(charged == 128 * MIB && real == code + charged && answer == CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        if (answer == CUDA_SUCCESS) OK(CU(cuMemFree_v2)(pointer));
+        if (way < 2) OK(CU(cuStreamSynchronize)(on));
+        OK(CU(cuStreamDestroy_v2)(on));
+        OK(CU(cuCtxSynchronize)());
+        while (sim_account("requested") != code) usleep(1000);
+        MUST(held() == 0);
+    }
+    // The stream is gone before the pool is.
+    CUdeviceptr pointer;
+    CUstream on;
+    CUmemoryPool pool = keeping();
+    OK(CU(cuStreamCreate)(&on, CU_STREAM_NON_BLOCKING));
+    OK(CU(cuMemAllocFromPoolAsync)(&pointer, 128 * MIB, pool, on));
+    OK(CU(cuMemFreeAsync)(pointer, on));
+    OK(CU(cuStreamDestroy_v2)(on));
+    OK(CU(cuMemPoolDestroy)(pool));
+    OK(CU(cuCtxSynchronize)());
+    MUST(held() == 0);
+}
+
 static void *hammer(void *seed) {
     CUcontext context;
     CUdeviceptr slots[16] = {0};
@@ -355,7 +397,7 @@ int main(int argc, char **argv) {
         {"attributes", attributes}, {"destroyed", destroyed},     {"current_pool", current_pool},
         {"on_the_host", on_the_host}, {"undone", undone},         {"last_context", last_context},
         {"of_another_device", of_another_device}, {"waited", waited}, {"threads", threads},
-        {"many_pools", many_pools}, {"in_order", in_order},
+        {"many_pools", many_pools}, {"in_order", in_order}, {"dying", dying},
     };
     cu_begin();
     OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));

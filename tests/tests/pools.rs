@@ -96,6 +96,11 @@ fn plain_memory_that_is_freed_in_order_is_charged_until_its_stream_gets_there() 
 }
 
 #[test]
+fn a_destroyed_pool_is_charged_until_streams_get_to_its_last_frees() {
+    assert!(case(&Sim::new(), "dying") <= LIMIT);
+}
+
+#[test]
 fn what_the_driver_gives_back_in_a_wait_is_there_for_others() {
     for wait in ["context", "stream", "event"] {
         let sim = Sim::new();

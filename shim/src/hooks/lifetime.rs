@@ -4,18 +4,21 @@ use cuda_headers::driver::{CUcontext, CUlibrary, CUmodule, CUresult, CUstream};
 use cuda_headers::fns;
 
 use crate::hook::hooks;
+use crate::memory::pool;
 use crate::time;
 
-hooks! { DRIVER as fns, if time::limited();
+hooks! { DRIVER as fns, if time::limited() || pool::knows_streams();
     /// Markers on the stream go before it.
     fn cuStreamDestroy(hStream: CUstream) -> CUresult = |call| {
         time::stream_goes(hStream);
+        pool::stream_goes(hStream);
         Ok(call())
     };
 
     /// As `cuStreamDestroy`.
     fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult = |call| {
         time::stream_goes(hStream);
+        pool::stream_goes(hStream);
         Ok(call())
     };
 

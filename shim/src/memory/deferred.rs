@@ -6,9 +6,10 @@
 use cuda_headers::driver::{CUdeviceptr, CUevent, CUevent_flags, CUresult, CUstream};
 use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
 
-use super::pool::Default;
+use super::pool::{Default, STREAMS};
 use super::{Owner, Record, freed, give_back, ipc, linear, remember, waited};
 use crate::context;
+use crate::device::Device;
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
 use crate::lock::Lock;
@@ -29,9 +30,9 @@ pub(crate) struct Deferred {
 #[derive(Copy, Clone)]
 struct Waiting {
     record: Record,
-    /// The event behind the free; 0 when it has been given up, which counts as over.
-    event: usize,
-    /// The context of the event.
+    /// Events behind the free; 0 is none, or one that has been given up, which counts as over.
+    events: [usize; STREAMS],
+    /// The context of the events.
     context: u32,
 }
 
@@ -58,11 +59,41 @@ pub(crate) fn free(
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
         remember(process, addresses, address, record);
-    } else if matches!(record.owner(), Owner::Pool(_)) || !defer(process, address, record, stream) {
+    } else if !outlasts(process, record, stream) || !defer(process, address, record, stream) {
         freed(process, address, record);
         waited::perhaps(process);
     }
     Ok(answer)
+}
+
+/// Whether nobody will be able to say later when the memory is given back: a pool that lives tells what it holds.
+fn outlasts(process: &Process, record: Record, stream: (CUstream, Default)) -> bool {
+    match record.owner() {
+        Owner::Pool(id) => process.memory.pools.frees_on(id, stream),
+        Owner::Context(_) => true,
+    }
+}
+
+/// Keeps `bytes` charged until streams have got to where they are now, and gives back what of the `charged` is more.
+pub(super) fn keep(
+    process: &'static Process,
+    device: &Device,
+    charged: u64,
+    bytes: u64,
+    streams: impl Iterator<Item = CUstream>,
+) {
+    let kept = bytes.min(charged);
+    device.refund(charged - kept);
+    let mut events = [0; STREAMS];
+    let marks = streams.filter_map(|stream| relaxed(|| mark(stream, Default::Legacy)));
+    for (place, event) in events.iter_mut().zip(marks) {
+        *place = event;
+    }
+    let record = Record::new(kept, device, Owner::Context(0));
+    let context = context::current(process).map_or(0, |context| context.id);
+    if events == [0; STREAMS] || !wait(process, record, events, context) {
+        device.refund(kept);
+    }
 }
 
 /// Keeps memory charged until its stream has got there. `false` if it has, or if nobody can tell.
@@ -82,12 +113,20 @@ fn defer(
         // Another allocation may get the address from here on.
         ipc::freed(process, device, address);
     }
+    let mut events = [0; STREAMS];
+    if let Some(first) = events.first_mut() {
+        *first = event;
+    }
+    wait(process, record, events, context.id)
+}
+
+fn wait(process: &Process, record: Record, events: [usize; STREAMS], context: u32) -> bool {
     let deferred = &process.memory.deferred;
     let number = deferred.next.fetch_add(1, Ordering::Relaxed);
     let waiting = Waiting {
         record,
-        event,
-        context: context.id,
+        events,
+        context,
     };
     let kept = deferred.waiting.insert(number, waiting).is_ok();
     ANY.store(true, Ordering::Relaxed);
@@ -137,12 +176,12 @@ impl Deferred {
         }
         let mut room = false;
         self.each(|number, waiting| {
-            if waiting.event != 0 && !relaxed(|| is_over(waiting.event)) {
+            if !relaxed(|| waiting.events.into_iter().all(is_over)) {
                 return;
             }
             if self.waiting.remove(number).is_some() {
                 room = true;
-                relaxed(|| destroy(waiting.event));
+                relaxed(|| waiting.events.into_iter().for_each(destroy));
                 give_back(process, waiting.record);
             }
         });
@@ -159,9 +198,10 @@ impl Deferred {
             return;
         }
         self.each(|number, waiting| {
-            if waiting.event != 0 && context.is_none_or(|id| waiting.context == id) {
-                self.waiting.with(number, |waiting| waiting.event = 0);
-                relaxed(|| destroy(waiting.event));
+            if context.is_none_or(|id| waiting.context == id) {
+                let none = [0; STREAMS];
+                self.waiting.with(number, |waiting| waiting.events = none);
+                relaxed(|| waiting.events.into_iter().for_each(destroy));
             }
         });
     }

@@ -1,11 +1,12 @@
 //! What each pool is charged, by an id of our own: the driver may give a destroyed pool's handle to a new one while we
 //! are still told of the old one's memory.
 
-use cuda_headers::driver::CUmemoryPool;
+use cuda_headers::driver::{CUmemoryPool, CUstream};
 use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::number_of;
-use super::ask;
+use super::streams::Streams;
+use super::{Default, ask};
 use crate::device::Device;
 use crate::driver::relaxed;
 use crate::process::{self, Process};
@@ -18,6 +19,15 @@ const AT_A_TIME: usize = 32;
 
 /// Whether some pool holds more than it has handed out. The driver gives that back when the program waits for its work.
 static SLACK: AtomicBool = AtomicBool::new(false);
+
+/// Whether any pool's memory was freed in a stream's order.
+static FREES: AtomicBool = AtomicBool::new(false);
+
+/// Whether the end of a stream may matter to a pool.
+#[inline]
+pub(crate) fn knows_streams() -> bool {
+    FREES.load(Ordering::Relaxed)
+}
 
 /// Whether there may be something to learn of the driver when the program has waited.
 #[inline]
@@ -70,6 +80,8 @@ pub(super) struct Pool {
     pending: u32,
     /// Number of the question that told `reserved`.
     asked: u64,
+    /// Where its memory was freed in order.
+    streams: Streams,
 }
 
 /// What is to be done about a pool's charge.
@@ -136,6 +148,7 @@ impl Pools {
     /// A context is gone, and a device's own pool with it if it was the last there: everything that was handed out of a pool
     /// for which the driver holds nothing has ended. `forget` is called with the id of each.
     pub(in crate::memory) fn context_gone(&self, process: &Process, mut forget: impl FnMut(u64)) {
+        self.streams_may_be_gone();
         for device in process.devices.iter() {
             self.each_of(device, |id, handle| {
                 let is_empty = ask::reserved(handle) == Some(0);
@@ -320,6 +333,39 @@ impl Pools {
         self.known.with(id, change).unwrap_or(0)
     }
 
+    /// Memory of the pool is about to be freed in a stream's order. `true` if the pool is destroyed: then nobody can be asked
+    /// later what the driver still holds for it.
+    pub(in crate::memory) fn frees_on(&self, id: u64, stream: (CUstream, Default)) -> bool {
+        FREES.store(true, Ordering::Relaxed);
+        let note = |pool: &mut Pool| {
+            pool.streams.add(stream.0, stream.1);
+            pool.state == State::Destroyed
+        };
+        self.known.with(id, note).unwrap_or(false)
+    }
+
+    /// A stream is destroyed.
+    pub(super) fn stream_goes(&self, stream: CUstream) {
+        let knows = |pool: &Pool| pool.streams.all().any(|known| known.0 == stream.0);
+        self.each(knows, |id, _| {
+            self.known.with(id, |pool| pool.streams.remove(stream));
+        });
+    }
+
+    /// Streams end with their context, and nobody tells which.
+    fn streams_may_be_gone(&self) {
+        let knows = |pool: &Pool| pool.streams != Streams::NONE;
+        self.each(knows, |id, _| {
+            self.known.with(id, |pool| pool.streams = Streams::NONE);
+        });
+    }
+
+    /// The streams on which a pool's memory was freed, if nothing of it is out.
+    pub(super) fn emptied_on(&self, id: u64) -> Option<Streams> {
+        let pool = self.known.get(id)?;
+        (pool.handed == 0).then_some(pool.streams)
+    }
+
     /// A pool has been destroyed, for which the driver held so much just before. What to give back.
     pub(super) fn destroyed(&self, id: u64, held: u64) -> u64 {
         let refund = self.change(id, |pool| {
@@ -342,18 +388,26 @@ impl Pools {
         });
     }
 
-    /// Calls `visit` for each living pool of a device, our own driver calls in it being relaxed; not under the table's lock.
+    /// Calls `visit` for each living pool of a device, our own driver calls in it being relaxed.
     fn each_of(&self, device: &Device, mut visit: impl FnMut(u64, CUmemoryPool)) {
+        let here = Place::Device(number_of(device));
+        let wanted = |pool: &Pool| pool.place == here && pool.state != State::Destroyed;
+        self.each(wanted, |id, handle| {
+            relaxed(|| visit(id, ask::handle(handle)));
+        });
+    }
+
+    /// Calls `visit` with the id and handle of each pool that is wanted; not under the table's lock.
+    fn each(&self, wanted: impl Fn(&Pool) -> bool, mut visit: impl FnMut(u64, u64)) {
         if self.known.is_empty() {
             return;
         }
-        let here = Place::Device(number_of(device));
         let mut after = 0;
         loop {
             // The lowest ids past the last one seen, in order.
             let mut found = [(u64::MAX, 0); AT_A_TIME];
             self.known.for_each(|id, pool| {
-                if id > after && pool.place == here && pool.state != State::Destroyed {
+                if id > after && wanted(pool) {
                     insert(&mut found, (id, pool.handle));
                 }
             });
@@ -362,7 +416,7 @@ impl Pools {
                     return;
                 }
                 after = id;
-                relaxed(|| visit(id, ask::handle(handle)));
+                visit(id, handle);
             }
         }
     }
@@ -394,6 +448,7 @@ impl Pool {
             charged: 0,
             pending: 0,
             asked: 0,
+            streams: Streams::NONE,
         }
     }
 

@@ -2,10 +2,12 @@
 
 use cuda_headers::driver::{
     CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPoolProps, CUmemoryPool, CUresult,
+    CUstream,
 };
 
+use super::super::deferred;
 use super::super::number_of;
-use super::account::Place;
+use super::account::{Place, knows_streams};
 use super::ask;
 use crate::context;
 use crate::device::Device;
@@ -102,14 +104,29 @@ pub(crate) fn destroy(pool: CUmemoryPool, call: &impl Fn() -> CUresult) -> Resul
         ask::trim(pool);
         ask::reserved(pool)
     });
+    let held = held.unwrap_or(0);
+    // What it still holds, with nothing handed out, waits for streams to get to where it was freed.
+    let streams = process.memory.pools.emptied_on(id).filter(|_| held > 0);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
-        let refund = process.memory.pools.destroyed(id, held.unwrap_or(0));
-        device.refund(refund);
+        let refund = process.memory.pools.destroyed(id, held);
+        match streams {
+            Some(streams) => deferred::keep(process, device, refund, held, streams.all()),
+            None => device.refund(refund),
+        }
     } else {
         process.memory.pools.settle(device, id);
     }
     Ok(answer)
+}
+
+/// `cuStreamDestroy`: its handle may come to stand for another stream.
+pub(crate) fn stream_goes(stream: CUstream) {
+    if knows_streams()
+        && let Ok(process) = process::limited()
+    {
+        process.memory.pools.stream_goes(stream);
+    }
 }
 
 /// Nothing was charged for such a pool.

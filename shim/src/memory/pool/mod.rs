@@ -7,13 +7,15 @@
 mod account;
 mod ask;
 mod life;
+mod streams;
 
 use cuda_headers::driver::{CUdeviceptr, CUmemoryPool, CUresult, CUstream};
 
 use self::account::Place;
-pub(crate) use self::account::{Pools, has_slack};
+pub(crate) use self::account::{Pools, has_slack, knows_streams};
 pub(in crate::memory) use self::ask::is_capturing;
-pub(crate) use self::life::{create, destroy, import, name, trim};
+pub(crate) use self::life::{create, destroy, import, name, stream_goes, trim};
+pub(in crate::memory) use self::streams::STREAMS;
 use super::{Owner, Record, make_room, remember, reserve, rounded};
 use crate::device::{Device, step_back};
 use crate::driver::relaxed;
