@@ -67,6 +67,8 @@ pub(crate) struct State {
     pub(crate) access: HashMap<CUdevice, u32>,
     /// Destroyed while memory was out.
     destroyed: bool,
+    /// Nothing of it is left either.
+    gone: bool,
 }
 
 struct Pending {
@@ -117,6 +119,7 @@ impl Pool {
                 reuse: [1; 3],
                 access: HashMap::new(),
                 destroyed: false,
+                gone: false,
             }),
         }
     }
@@ -312,7 +315,8 @@ fn finish(handle: usize) {
     let mut state = pool.lock();
     if state.destroyed && state.live.is_empty() {
         state.trim(0);
-        if state.segments.reserved == 0 {
+        // Once: afterwards the handle may be another pool's.
+        if state.segments.reserved == 0 && !std::mem::replace(&mut state.gone, true) {
             drop(state);
             POOLS.remove(handle);
         }
