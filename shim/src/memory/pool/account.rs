@@ -2,7 +2,7 @@
 //! are still told of the old one's memory.
 
 use cuda_headers::driver::{CUmemoryPool, CUstream};
-use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
+use quota_abi::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::super::number_of;
 use super::streams::Streams;
@@ -42,6 +42,8 @@ pub(crate) struct Pools {
     pub(super) handles: Table<u64>,
     /// Numbers ids and questions.
     next: AtomicU64,
+    /// Requests that are being served, from whichever pool.
+    served: AtomicU32,
 }
 
 /// Where a pool's memory lies.
@@ -76,7 +78,7 @@ pub(super) struct Pool {
     reserved: u64,
     /// Bytes charged.
     charged: u64,
-    /// Requests that the driver may be serving at this moment. What the driver takes for them they answer for themselves.
+    /// Requests from it that the driver may be serving at this moment. What the driver takes for them they answer for themselves.
     pending: u32,
     /// Number of the question that told `reserved`.
     asked: u64,
@@ -93,12 +95,22 @@ struct Correction {
     growth: u64,
 }
 
+/// A request that is being served.
+pub(super) struct Served<'a>(&'a Pools);
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.0.served.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Pools {
     pub(crate) const fn new() -> Self {
         Self {
             known: Table::new(),
             handles: Table::new(),
             next: AtomicU64::new(1),
+            served: AtomicU32::new(0),
         }
     }
 
@@ -198,16 +210,24 @@ impl Pools {
         }
     }
 
-    /// Hands out `bytes`, and says what that adds to the charge. Near the limit one request at a time: each may make the driver
-    /// take more than it asks for. `None` while another one is being served.
-    pub(super) fn hand_out(&self, device: &Device, id: u64, bytes: u64) -> Option<u64> {
+    /// Lets a request in: near the limit one at a time, since each may make the driver take more than it asks for. `None` while
+    /// others are being served.
+    pub(super) fn enter(&self, device: &Device, bytes: u64) -> Option<Served<'_>> {
         let left = left(device);
-        let hand_out = |pool: &mut Pool| {
-            let others = u64::from(pool.pending);
-            let all = bytes.max(STEP).saturating_mul(others + 1);
-            (others == 0 || all <= left).then(|| pool.hand_out(bytes))
+        let enter = |others: u32| {
+            let all = bytes.max(STEP).saturating_mul(u64::from(others) + 1);
+            (others == 0 || all <= left).then(|| others.saturating_add(1))
         };
-        self.known.with(id, hand_out).unwrap_or(Some(0))
+        self.served
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
+            .ok()
+            .map(|_| Served(self))
+    }
+
+    /// Lets a request in that has waited long enough: whoever is being served may be stopped in the middle.
+    pub(super) fn insist(&self) -> Served<'_> {
+        self.served.fetch_add(1, Ordering::Relaxed);
+        Served(self)
     }
 
     /// The same where what has just been allocated can still be undone: `false` if it does not fit, even after slack

@@ -55,24 +55,48 @@ pub(crate) fn allocate(
         device.denied(bytes);
         return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    // What did not fit the first time has left the pool's slack trimmed, so that it may fit now.
+    let pools = &process.memory.pools;
+    let enters = |tries| {
+        let served = pools.enter(device, bytes);
+        if served.is_none() {
+            step_back(tries);
+        }
+        served
+    };
+    let served = (0..TRIES)
+        .find_map(enters)
+        .unwrap_or_else(|| pools.insist());
+    let answer = serve(process, (id, device), bytes, address, stream, call);
+    drop(served);
+    Ok(answer)
+}
+
+/// Serves a request. What did not fit the first time has left slack trimmed, so that it may fit now.
+fn serve(
+    process: &Process,
+    (id, device): (u64, &Device),
+    bytes: u64,
+    address: *mut CUdeviceptr,
+    stream: (CUstream, Default),
+    call: &impl Fn() -> CUresult,
+) -> CUresult {
+    let pools = &process.memory.pools;
     for _ in 0..2 {
         if is_over(process, device) {
             break;
         }
         let Some(answer) = hand_out(process, (id, device), bytes, call) else {
-            return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+            return CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         };
         if answer != CUresult::CUDA_SUCCESS {
-            return Ok(answer);
+            return answer;
         }
         // SAFETY: the driver has just written it for its caller.
         let address = unsafe { address.read() };
-        let pools = &process.memory.pools;
         if pools.admit(process, device, id) {
             let record = Record::new(bytes, device, Owner::Pool(id));
             remember(process, &process.memory.addresses, address, record);
-            return Ok(answer);
+            return answer;
         }
         // SAFETY: an address that the driver has just given and nobody has seen, on the stream it was given for.
         relaxed(|| unsafe { ask::free_again(address, stream) });
@@ -80,7 +104,7 @@ pub(crate) fn allocate(
         pools.undone(device, id);
     }
     device.denied(bytes);
-    Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+    CUresult::CUDA_ERROR_OUT_OF_MEMORY
 }
 
 /// Reserves what a request adds to its pool's charge, and calls the driver. `None`: refused, the driver is not called.
@@ -92,16 +116,7 @@ fn hand_out(
 ) -> Option<CUresult> {
     let pools = &process.memory.pools;
     pools.clear_way(device, id, bytes);
-    let mut growth = None;
-    for tries in 0..TRIES {
-        growth = pools.hand_out(device, id, bytes);
-        if growth.is_some() {
-            break;
-        }
-        step_back(tries);
-    }
-    // Whoever is served for so long may be stopped in the middle.
-    let growth = growth.unwrap_or_else(|| pools.change(id, |pool| pool.hand_out(bytes)));
+    let growth = pools.change(id, |pool| pool.hand_out(bytes));
     let take_back = || device.refund(pools.change(id, |pool| pool.take_back(bytes, growth)));
     let Some(reservation) = reserve(process, device, growth) else {
         take_back();
