@@ -1,7 +1,7 @@
 //! Arrays and mipmapped arrays.
 
 use crate::model::{Array, FORMAT, array_bytes, mipmap_bytes, rounded};
-use crate::turn::{KNOWN_LEVELS, Result, Turn, pick};
+use crate::turn::{Result, Turn, pick};
 use crate::world::Expect;
 
 impl Turn<'_> {
@@ -35,11 +35,6 @@ impl Turn<'_> {
     ) -> Result {
         let (code, _, _, channels) = FORMAT[format];
         let depth = if height == 0 { 0 } else { depth };
-        let levels = if KNOWN_LEVELS {
-            levels.min(width.max(height).ilog2() + 1)
-        } else {
-            levels
-        };
         let bytes = mipmap_bytes(width, height, depth, format, levels);
         let line = format!("{{8:{width},8:{height},8:{depth},4:{code},4:{channels},4:0,4:0}}");
         self.array(
@@ -74,7 +69,7 @@ impl Turn<'_> {
                 context,
             });
         }
-        self.check(&answer, expect, false)
+        self.check(&answer, expect, crate::turn::KNOWN_TWINS)
     }
 
     pub(super) fn destroy_array(&mut self, which: u8) -> Result {

@@ -1,7 +1,8 @@
 //! How often a program does what, and with which numbers.
+//!
+//! A step is drawn as a few plain numbers, which are quick to draw and to shrink, and read by the table below.
 
 use proptest::prelude::*;
-use proptest::strategy::{BoxedStrategy, Union};
 
 use crate::step::{FORMATS, Step, What};
 
@@ -10,204 +11,160 @@ const MIB: u64 = 1 << 20;
 
 /// Programs of so many processes.
 pub(crate) fn programs(processes: u8, longest: usize) -> impl Strategy<Value = Vec<Step>> {
-    let all = [
-        contexts(),
-        linear(),
-        pools(),
-        physical(),
-        arrays(),
-        graphs(),
-        others(processes),
-    ];
-    let what = Union::new_weighted(all.into_iter().flatten().collect());
-    let step = (0..processes, what).prop_map(|(process, what)| Step { process, what });
+    let total: u32 = table(processes).map(|(weight, _)| weight).sum();
+    let step = (0..processes, 0..total, any::<[u32; 4]>());
+    let step = step.prop_map(move |(process, mut place, numbers)| {
+        for (weight, what) in table(processes) {
+            if place < *weight {
+                let what = what(&Numbers(numbers));
+                return Step { process, what };
+            }
+            place -= weight;
+        }
+        unreachable!("a place beyond the sum of the weights");
+    });
     prop::collection::vec(step, 1..longest)
 }
 
-type Choice = (u32, BoxedStrategy<What>);
+type Choice = (u32, fn(&Numbers) -> What);
 
-fn one<T: std::fmt::Debug + 'static>(
-    weight: u32,
-    numbers: impl Strategy<Value = T> + 'static,
-    what: impl Fn(T) -> What + 'static,
-) -> Choice {
-    (weight, numbers.prop_map(what).boxed())
+fn table(processes: u8) -> impl Iterator<Item = &'static Choice> {
+    let shared = if processes > 1 { SHARED } else { &[] };
+    CHOICES.iter().chain(shared)
 }
 
-/// One of what there is at that moment.
-fn which() -> impl Strategy<Value = u8> {
-    any::<u8>()
+/// What a step is made of.
+struct Numbers([u32; 4]);
+
+impl Numbers {
+    /// One of so many, by the n-th number.
+    fn one(&self, number: usize, of: u32) -> u32 {
+        self.0[number] % of
+    }
+
+    /// One of what there is at that moment.
+    fn which(&self, number: usize) -> u8 {
+        self.0[number].to_le_bytes()[0]
+    }
+
+    fn flag(&self, number: usize) -> bool {
+        self.one(number, 2) == 1
+    }
+
+    /// The first device twice as often.
+    fn device(&self) -> u8 {
+        u8::from(self.one(3, 3) == 2)
+    }
+
+    /// Sizes around what matters: a few bytes, a block, a pool's segment, the limit, and beyond everything.
+    fn bytes(&self) -> u64 {
+        let number = u64::from(self.0[2] / 25);
+        match self.one(2, 25) {
+            0..6 => 1 + number % 5_000,
+            6..14 => (1 + number % 8_192) * KIB,
+            14..22 => (4 + number % 36) * MIB,
+            22..24 => (40 + number % 100) * MIB,
+            _ => [1 << 40, u64::MAX, u64::MAX - 511][usize::try_from(number % 3).unwrap_or(0)],
+        }
+    }
+
+    fn mib(&self) -> u64 {
+        u64::from(self.one(1, 70)) * MIB
+    }
+
+    fn blocks(&self) -> u64 {
+        u64::from(1 + self.one(2, 20))
+    }
+
+    /// A side of an array.
+    fn side(&self, number: usize) -> u64 {
+        let most = if self.one(number, 5) < 3 { 200 } else { 2_100 };
+        u64::from(1 + self.0[number] / 5 % most)
+    }
+
+    /// The same, or none.
+    fn flat(&self, number: usize) -> u64 {
+        match self.0[number] / 5_000 % 5 {
+            0 => 0,
+            _ => self.side(number),
+        }
+    }
+
+    fn depth(&self) -> u64 {
+        u64::from(self.one(2, 12))
+    }
+
+    fn format(&self) -> u8 {
+        self.0[3].to_le_bytes()[0] % FORMATS
+    }
 }
 
-fn device() -> impl Strategy<Value = u8> {
-    prop_oneof![2 => Just(0_u8), 1 => Just(1)]
-}
+#[rustfmt::skip]
+const CHOICES: &[Choice] = &[
+    (5, |_| What::Look),
+    // Linear memory.
+    (12, |n| What::Linear { bytes: n.bytes() }),
+    (5, |n| What::Pitched { width: 1 + u64::from(n.one(0, 30_000)), height: 1 + u64::from(n.one(1, 3_000)) }),
+    (4, |n| What::Managed { bytes: n.bytes() }),
+    (12, |n| What::Free { which: n.which(0) }),
+    (1, |n| What::FreeAgain { which: n.which(0) }),
+    // Contexts.
+    (2, |n| What::RetainPrimary { device: n.device() }),
+    (2, |n| What::ReleasePrimary { device: n.device() }),
+    (1, |n| What::ResetPrimary { device: n.device() }),
+    (3, |n| What::CreateContext { device: n.device() }),
+    (2, |n| What::DestroyContext { which: n.which(0) }),
+    (7, |n| What::SetCurrent { which: n.which(0) }),
+    (1, |_| What::NoCurrent),
+    // Streams and pools.
+    (8, |n| What::Async { bytes: n.bytes(), stream: n.which(1) }),
+    (8, |n| What::FreeAsync { which: n.which(0), stream: n.which(1) }),
+    (2, |_| What::CreateStream),
+    (1, |n| What::DestroyStream { which: n.which(0) }),
+    (3, |n| What::Synchronize { which: n.which(0) }),
+    (2, |_| What::SynchronizeContext),
+    (3, |n| What::CreatePool { device: n.device() }),
+    (1, |n| What::DestroyPool { which: n.which(0) }),
+    (3, |n| What::TrimPool { which: n.which(0), keep: n.mib() }),
+    (2, |n| What::Threshold { which: n.which(0), bytes: n.mib() }),
+    (1, |n| What::UsePool { which: n.which(0) }),
+    (6, |n| What::FromPool { which: n.which(0), bytes: n.bytes(), stream: n.which(1) }),
+    // Physical memory.
+    (8, |n| What::CreatePhysical { place: [0, 0, 0, 1, 1, 2][n.one(0, 6) as usize], blocks: n.blocks() }),
+    (6, |n| What::Release { which: n.which(0) }),
+    (4, |n| What::Reserve { blocks: n.blocks() + 3 }),
+    (1, |n| What::Unreserve { which: n.which(0) }),
+    (9, |n| What::Map { which: n.which(0), range: n.which(1), at: n.which(3), blocks: n.blocks() }),
+    (6, |n| What::Unmap { which: n.which(0), count: 1 + n.which(1) % 3 }),
+    (3, |n| What::RetainMapped { which: n.which(0) }),
+    // Arrays.
+    (4, |n| What::Array { width: n.side(0), height: n.flat(1), format: n.format() }),
+    (3, |n| What::Volume {
+        width: n.side(0), height: n.flat(1), depth: n.depth(), layered: n.flag(3), format: n.format(),
+    }),
+    (3, |n| What::Mipmaps {
+        width: n.side(0), height: n.flat(1), depth: n.depth(), format: n.format(), levels: 1 + n.one(3, 15),
+    }),
+    (6, |n| What::DestroyArray { which: n.which(0) }),
+    // Graphs.
+    (3, |_| What::Graph),
+    (6, |n| What::GraphAllocation { which: n.which(0), device: n.device(), bytes: n.bytes() }),
+    (3, |n| What::GraphFree { which: n.which(0), node: n.which(1) }),
+    (3, |n| What::Capture { bytes: n.bytes(), free: n.flag(0) }),
+    (5, |n| What::Instantiate { which: n.which(0), auto_free: n.flag(1) }),
+    (2, |n| What::Upload { which: n.which(0) }),
+    (8, |n| What::Launch { which: n.which(0), stream: n.which(1) }),
+    (2, |n| What::FreeOfGraph { which: n.which(0), node: n.which(1) }),
+    (1, |n| What::DestroyExec { which: n.which(0) }),
+    (1, |n| What::DestroyGraph { which: n.which(0) }),
+    (2, |n| What::TrimGraphs { device: n.device() }),
+    // And the rest.
+    (2, |n| What::Work { stream: n.which(0), micros: 50 + n.which(1) as u16 * 8 }),
+    (2, |n| What::Nonsense { which: n.which(0) }),
+];
 
-/// Sizes around what matters: a few bytes, a block, a pool's segment, the limit, and beyond everything.
-fn bytes() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        6 => 1_u64..5_000,
-        8 => (1_u64..8_192).prop_map(|kib| kib * KIB),
-        8 => (4_u64..40).prop_map(|mib| mib * MIB),
-        2 => (40_u64..140).prop_map(|mib| mib * MIB),
-        1 => prop_oneof![Just(1 << 40), Just(u64::MAX), Just(u64::MAX - 511)],
-    ]
-}
-
-fn contexts() -> Vec<Choice> {
-    vec![
-        one(2, device(), |device| What::RetainPrimary { device }),
-        one(2, device(), |device| What::ReleasePrimary { device }),
-        one(1, device(), |device| What::ResetPrimary { device }),
-        one(3, device(), |device| What::CreateContext { device }),
-        one(2, which(), |which| What::DestroyContext { which }),
-        one(7, which(), |which| What::SetCurrent { which }),
-        one(1, Just(()), |()| What::NoCurrent),
-    ]
-}
-
-fn linear() -> Vec<Choice> {
-    let rows = (1_u64..30_000, 1_u64..3_000);
-    vec![
-        one(12, bytes(), |bytes| What::Linear { bytes }),
-        one(5, rows, |(width, height)| What::Pitched { width, height }),
-        one(4, bytes(), |bytes| What::Managed { bytes }),
-        one(12, which(), |which| What::Free { which }),
-        one(1, which(), |which| What::FreeAgain { which }),
-    ]
-}
-
-fn pools() -> Vec<Choice> {
-    let limit = || (which(), (0_u64..70).prop_map(|mib| mib * MIB));
-    let from = (which(), bytes(), which());
-    vec![
-        one(2, Just(()), |()| What::CreateStream),
-        one(1, which(), |which| What::DestroyStream { which }),
-        one(3, which(), |which| What::Synchronize { which }),
-        one(2, Just(()), |()| What::SynchronizeContext),
-        one(3, device(), |device| What::CreatePool { device }),
-        one(1, which(), |which| What::DestroyPool { which }),
-        one(3, limit(), |(which, keep)| What::TrimPool { which, keep }),
-        one(2, limit(), |(which, bytes)| What::Threshold {
-            which,
-            bytes,
-        }),
-        one(1, which(), |which| What::UsePool { which }),
-        one(8, (bytes(), which()), |(bytes, stream)| What::Async {
-            bytes,
-            stream,
-        }),
-        one(6, from, |(which, bytes, stream)| What::FromPool {
-            which,
-            bytes,
-            stream,
-        }),
-        one(8, (which(), which()), |(which, stream)| What::FreeAsync {
-            which,
-            stream,
-        }),
-    ]
-}
-
-fn physical() -> Vec<Choice> {
-    let place = prop_oneof![3 => Just(0_u8), 2 => Just(1_u8), 1 => Just(2_u8)];
-    let map = (which(), which(), which(), 1_u64..20);
-    vec![
-        one(8, (place, 1_u64..20), |(place, blocks)| {
-            What::CreatePhysical { place, blocks }
-        }),
-        one(6, which(), |which| What::Release { which }),
-        one(4, 1_u64..24, |blocks| What::Reserve { blocks }),
-        one(1, which(), |which| What::Unreserve { which }),
-        one(9, map, |(which, range, at, blocks)| What::Map {
-            which,
-            range,
-            at,
-            blocks,
-        }),
-        one(6, (which(), 1_u8..4), |(which, count)| What::Unmap {
-            which,
-            count,
-        }),
-        one(3, which(), |which| What::RetainMapped { which }),
-    ]
-}
-
-fn arrays() -> Vec<Choice> {
-    let side = || prop_oneof![3 => 1_u64..200, 2 => 200_u64..2_100];
-    let flat = move || prop_oneof![1 => Just(0_u64), 4 => side()];
-    let format = || 0_u8..FORMATS;
-    let array = (side(), flat(), format());
-    let volume = (side(), flat(), 0_u64..12, any::<bool>(), format());
-    let mipmaps = (side(), flat(), 0_u64..12, format(), 1_u32..16);
-    vec![
-        one(4, array, |(width, height, format)| What::Array {
-            width,
-            height,
-            format,
-        }),
-        one(3, volume, |(width, height, depth, layered, format)| {
-            What::Volume {
-                width,
-                height,
-                depth,
-                layered,
-                format,
-            }
-        }),
-        one(3, mipmaps, |(width, height, depth, format, levels)| {
-            What::Mipmaps {
-                width,
-                height,
-                depth,
-                format,
-                levels,
-            }
-        }),
-        one(6, which(), |which| What::DestroyArray { which }),
-    ]
-}
-
-fn graphs() -> Vec<Choice> {
-    let node = (which(), device(), bytes());
-    let both = || (which(), which());
-    let exec = (which(), any::<bool>());
-    vec![
-        one(3, Just(()), |()| What::Graph),
-        one(6, node, |(which, device, bytes)| What::GraphAllocation {
-            which,
-            device,
-            bytes,
-        }),
-        one(3, both(), |(which, node)| What::GraphFree { which, node }),
-        one(3, (bytes(), any::<bool>()), |(bytes, free)| What::Capture {
-            bytes,
-            free,
-        }),
-        one(5, exec, |(which, auto_free)| What::Instantiate {
-            which,
-            auto_free,
-        }),
-        one(2, which(), |which| What::Upload { which }),
-        one(8, both(), |(which, stream)| What::Launch { which, stream }),
-        one(2, both(), |(which, node)| What::FreeOfGraph { which, node }),
-        one(1, which(), |which| What::DestroyExec { which }),
-        one(1, which(), |which| What::DestroyGraph { which }),
-        one(2, device(), |device| What::TrimGraphs { device }),
-    ]
-}
-
-fn others(processes: u8) -> Vec<Choice> {
-    let shares = u32::from(processes > 1);
-    let work = (which(), 50_u16..2_000);
-    vec![
-        one(6 * shares, which(), |which| What::Share { which }),
-        one(3 * shares, which(), |which| What::Unshare { which }),
-        one(2, work, |(stream, micros)| What::Work { stream, micros }),
-        one(2, which(), |which| What::Nonsense { which }),
-        one(5, Just(()), |()| What::Look),
-    ]
-    .into_iter()
-    .filter(|(weight, _)| *weight > 0)
-    .collect()
-}
+#[rustfmt::skip]
+const SHARED: &[Choice] = &[
+    (6, |n| What::Share { which: n.which(0) }),
+    (3, |n| What::Unshare { which: n.which(0) }),
+];

@@ -88,11 +88,6 @@ impl Turn<'_> {
     }
 
     pub(super) fn allocate_async(&mut self, from: Option<usize>, bytes: u64, stream: u8) -> Result {
-        let bytes = if crate::turn::KNOWN_ABSURD {
-            bytes.min(1 << 40)
-        } else {
-            bytes
-        };
         let (stream, context) = self.stream(stream);
         let slot = self.slot();
         let model = self.model();
@@ -138,12 +133,6 @@ impl Turn<'_> {
         };
         let (stream, context) = self.stream(stream);
         let slot = self.model().addresses[number].slot;
-        if crate::turn::KNOWN_DEFERRED
-            && self.model().busy
-            && matches!(self.model().addresses[number].of, Of::Context(_))
-        {
-            return Ok(());
-        }
         self.withdraw(|address| address.slot == slot)?;
         let answer = self.call(&format!("cuMemFreeAsync ${slot} {stream}"));
         if answer.success() {

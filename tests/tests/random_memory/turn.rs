@@ -10,10 +10,7 @@ use crate::world::{Ask, Expect, World};
 pub(crate) type Result = std::result::Result<(), String>;
 
 pub(crate) const RELEASE_THRESHOLD: u32 = 4;
-pub(crate) const KNOWN_DEFERRED: bool = true;
-pub(crate) const KNOWN_ABSURD: bool = true;
-pub(crate) const KNOWN_RETRY: bool = true;
-pub(crate) const KNOWN_LEVELS: bool = false;
+pub(crate) const KNOWN_TWINS: bool = true;
 
 /// Carries out a program from an empty group to an empty group.
 pub(crate) fn play(world: &mut World, program: &[Step]) -> Result {

@@ -258,9 +258,7 @@ impl World {
                 }
                 let grain = if answer.calls > 0 { SEGMENT } else { 1 };
                 let bytes = bytes.checked_next_multiple_of(grain).unwrap_or(u64::MAX);
-                if usage.saturating_add(bytes) <= limit
-                    && !(crate::turn::KNOWN_RETRY && answer.calls > 0)
-                {
+                if usage.saturating_add(bytes) <= limit {
                     return Err(format!(
                         "refused: {bytes} more than {usage} are not more than {limit}"
                     ));
