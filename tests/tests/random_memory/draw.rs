@@ -9,28 +9,43 @@ use crate::step::{FORMATS, Step, What};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Programs of so many processes.
+/// Programs of so many processes. Each is about some of the families only: so it gets deep into them.
 pub(crate) fn programs(processes: u8, longest: usize) -> impl Strategy<Value = Vec<Step>> {
-    let total: u32 = table(processes).map(|(weight, _)| weight).sum();
-    let step = (0..processes, 0..total, any::<[u32; 4]>());
-    let step = step.prop_map(move |(process, mut place, numbers)| {
-        for (weight, what) in table(processes) {
-            if place < *weight {
-                let what = what(&Numbers(numbers));
-                return Step { process, what };
-            }
-            place -= weight;
-        }
-        unreachable!("a place beyond the sum of the weights");
-    });
-    prop::collection::vec(step, 1..longest)
+    let step = (0..processes, any::<u32>(), any::<[u32; 4]>());
+    let steps = prop::collection::vec(step, 1..longest);
+    (any::<u8>(), steps).prop_map(move |(mask, steps)| {
+        let choices: Vec<&Choice> = about(mask, processes).collect();
+        let one = |(process, place, numbers)| Step {
+            process,
+            what: choose(&choices, place)(&Numbers(numbers)),
+        };
+        steps.into_iter().map(one).collect()
+    })
 }
 
 type Choice = (u32, fn(&Numbers) -> What);
 
-fn table(processes: u8) -> impl Iterator<Item = &'static Choice> {
+/// What a program may do that is about the families of a mask.
+fn about(mask: u8, processes: u8) -> impl Iterator<Item = &'static Choice> {
     let shared = if processes > 1 { SHARED } else { &[] };
-    CHOICES.iter().chain(shared)
+    let families = [LINEAR, POOLS, PHYSICAL, ARRAYS, GRAPHS, shared];
+    let chosen = families.into_iter().enumerate();
+    let chosen = chosen.filter(move |(bit, _)| mask >> bit & 1 == 1);
+    let chosen = chosen.flat_map(|(_, choices)| choices);
+    ALWAYS.iter().chain(chosen)
+}
+
+/// The choice at a place, each as often as its weight says.
+fn choose(choices: &[&Choice], place: u32) -> fn(&Numbers) -> What {
+    let total: u32 = choices.iter().map(|(weight, _)| weight).sum();
+    let mut place = place % total;
+    for (weight, what) in choices {
+        if place < *weight {
+            return *what;
+        }
+        place -= weight;
+    }
+    unreachable!("a place beyond the sum of the weights");
 }
 
 /// What a step is made of.
@@ -78,7 +93,7 @@ impl Numbers {
 
     /// A side of an array.
     fn side(&self, number: usize) -> u64 {
-        let most = if self.one(number, 5) < 3 { 200 } else { 2_100 };
+        let most = if self.one(number, 2) == 0 { 200 } else { 3_000 };
         u64::from(1 + self.0[number] / 5 % most)
     }
 
@@ -100,23 +115,33 @@ impl Numbers {
 }
 
 #[rustfmt::skip]
-const CHOICES: &[Choice] = &[
-    (5, |_| What::Look),
-    // Linear memory.
-    (12, |n| What::Linear { bytes: n.bytes() }),
-    (5, |n| What::Pitched { width: 1 + u64::from(n.one(0, 30_000)), height: 1 + u64::from(n.one(1, 3_000)) }),
-    (4, |n| What::Managed { bytes: n.bytes() }),
-    (12, |n| What::Free { which: n.which(0) }),
-    (1, |n| What::FreeAgain { which: n.which(0) }),
-    // Contexts.
+const ALWAYS: &[Choice] = &[
+    (4, |_| What::Look),
     (2, |n| What::RetainPrimary { device: n.device() }),
     (2, |n| What::ReleasePrimary { device: n.device() }),
     (1, |n| What::ResetPrimary { device: n.device() }),
     (3, |n| What::CreateContext { device: n.device() }),
     (2, |n| What::DestroyContext { which: n.which(0) }),
-    (7, |n| What::SetCurrent { which: n.which(0) }),
+    (5, |n| What::SetCurrent { which: n.which(0) }),
     (1, |_| What::NoCurrent),
-    // Streams and pools.
+    (3, |n| What::Linear { bytes: n.bytes() }),
+    (1, |_| What::Fill),
+    (1, |n| What::FillPhysical { device: n.device() }),
+    (1, |n| What::Nonsense { which: n.which(0) }),
+];
+
+#[rustfmt::skip]
+const LINEAR: &[Choice] = &[
+    (12, |n| What::Linear { bytes: n.bytes() }),
+    (5, |n| What::Pitched { width: 1 + u64::from(n.one(0, 30_000)), height: 1 + u64::from(n.one(1, 3_000)) }),
+    (4, |n| What::Managed { bytes: n.bytes() }),
+    (12, |n| What::Free { which: n.which(0) }),
+    (1, |n| What::FreeAgain { which: n.which(0) }),
+];
+
+#[rustfmt::skip]
+const POOLS: &[Choice] = &[
+    (2, |n| What::Work { stream: n.which(0), micros: 50 + n.which(1) as u16 * 8 }),
     (8, |n| What::Async { bytes: n.bytes(), stream: n.which(1) }),
     (8, |n| What::FreeAsync { which: n.which(0), stream: n.which(1) }),
     (2, |_| What::CreateStream),
@@ -129,7 +154,10 @@ const CHOICES: &[Choice] = &[
     (2, |n| What::Threshold { which: n.which(0), bytes: n.mib() }),
     (1, |n| What::UsePool { which: n.which(0) }),
     (6, |n| What::FromPool { which: n.which(0), bytes: n.bytes(), stream: n.which(1) }),
-    // Physical memory.
+];
+
+#[rustfmt::skip]
+const PHYSICAL: &[Choice] = &[
     (8, |n| What::CreatePhysical { place: [0, 0, 0, 1, 1, 2][n.one(0, 6) as usize], blocks: n.blocks() }),
     (6, |n| What::Release { which: n.which(0) }),
     (4, |n| What::Reserve { blocks: n.blocks() + 3 }),
@@ -137,7 +165,10 @@ const CHOICES: &[Choice] = &[
     (9, |n| What::Map { which: n.which(0), range: n.which(1), at: n.which(3), blocks: n.blocks() }),
     (6, |n| What::Unmap { which: n.which(0), count: 1 + n.which(1) % 3 }),
     (3, |n| What::RetainMapped { which: n.which(0) }),
-    // Arrays.
+];
+
+#[rustfmt::skip]
+const ARRAYS: &[Choice] = &[
     (4, |n| What::Array { width: n.side(0), height: n.flat(1), format: n.format() }),
     (3, |n| What::Volume {
         width: n.side(0), height: n.flat(1), depth: n.depth(), layered: n.flag(3), format: n.format(),
@@ -146,21 +177,21 @@ const CHOICES: &[Choice] = &[
         width: n.side(0), height: n.flat(1), depth: n.depth(), format: n.format(), levels: 1 + n.one(3, 15),
     }),
     (6, |n| What::DestroyArray { which: n.which(0) }),
-    // Graphs.
+];
+
+#[rustfmt::skip]
+const GRAPHS: &[Choice] = &[
     (3, |_| What::Graph),
     (6, |n| What::GraphAllocation { which: n.which(0), device: n.device(), bytes: n.bytes() }),
     (3, |n| What::GraphFree { which: n.which(0), node: n.which(1) }),
     (3, |n| What::Capture { bytes: n.bytes(), free: n.flag(0) }),
     (5, |n| What::Instantiate { which: n.which(0), auto_free: n.flag(1) }),
-    (2, |n| What::Upload { which: n.which(0) }),
-    (8, |n| What::Launch { which: n.which(0), stream: n.which(1) }),
+    (6, |n| What::Upload { which: n.which(0) }),
+    (12, |n| What::Launch { which: n.which(0), stream: n.which(1) }),
     (2, |n| What::FreeOfGraph { which: n.which(0), node: n.which(1) }),
     (1, |n| What::DestroyExec { which: n.which(0) }),
     (1, |n| What::DestroyGraph { which: n.which(0) }),
     (2, |n| What::TrimGraphs { device: n.device() }),
-    // And the rest.
-    (2, |n| What::Work { stream: n.which(0), micros: 50 + n.which(1) as u16 * 8 }),
-    (2, |n| What::Nonsense { which: n.which(0) }),
 ];
 
 #[rustfmt::skip]

@@ -34,10 +34,11 @@ impl Turn<'_> {
         self.put(0, &parameters);
         let answer = self.call(&format!("cuGraphAddMemAllocNode &{node} ${graph} 0 0 #0"));
         if answer.success() {
-            let _ = self.call(&format!("!load {slot} #0 {ADDRESS}")).ok();
+            let loaded = self.call(&format!("!load {slot} #0 {ADDRESS}")).ok();
             self.model().graphs[number].nodes.push(GraphMemory {
                 node,
                 slot,
+                address: loaded.out[0],
                 device,
                 bytes: bytes.next_multiple_of(BLOCK),
                 freed: false,
@@ -88,6 +89,7 @@ impl Turn<'_> {
             let memory = GraphMemory {
                 node: slot,
                 slot,
+                address: loaded.out[0],
                 device,
                 bytes: bytes.next_multiple_of(BLOCK),
                 freed: free,
@@ -168,7 +170,16 @@ impl Turn<'_> {
         let Some(memory) = pick(node, nodes.len()) else {
             return Ok(());
         };
-        let slot = nodes[memory].slot;
+        let memory = nodes[memory].clone();
+        self.free_memory(&memory)
+    }
+
+    /// Frees what a launch may have allocated.
+    pub(super) fn free_memory(&mut self, memory: &GraphMemory) -> Result {
+        if !self.model().is_nobodys(memory.address) {
+            return Ok(());
+        }
+        let slot = memory.slot;
         let answer = self.call(&format!("cuMemFree_v2 ${slot}"));
         self.check(&answer, Expect::Maybe(None), true)
     }
@@ -177,7 +188,12 @@ impl Turn<'_> {
         let Some(number) = pick(which, self.model().execs.len()) else {
             return Ok(());
         };
-        let slot = self.model().execs.remove(number).slot;
+        let Exec { slot, nodes } = self.model().execs.remove(number);
+        let kept = nodes
+            .iter()
+            .filter(|node| !node.freed)
+            .map(|node| node.slot);
+        self.model().orphans.extend(kept);
         let answer = self.call(&format!("cuGraphExecDestroy ${slot}"));
         self.check(&answer, Expect::Success(None), false)
     }

@@ -15,6 +15,19 @@ impl Turn<'_> {
         self.check(&answer, expect, false)
     }
 
+    /// What is left fits to the byte.
+    pub(super) fn fill(&mut self) -> Result {
+        let model = self.model();
+        let Some(context) = model.current() else {
+            return Ok(());
+        };
+        let device = model.contexts[context].device;
+        match self.world.room(device) {
+            0 => Ok(()),
+            bytes => self.linear("cuMemAlloc_v2", bytes, ""),
+        }
+    }
+
     pub(super) fn pitched(&mut self, width: u64, height: u64) -> Result {
         let bytes = rounded(width) * height;
         let expect = self.asking(bytes);

@@ -43,7 +43,7 @@ const ALONE: u32 = 8_000;
 /// Programs of two processes of one group.
 const TOGETHER: u32 = 2_000;
 /// Steps of the longest program.
-const LONGEST: usize = 40;
+const LONGEST: usize = 48;
 
 #[test]
 fn one_process() {
@@ -98,11 +98,57 @@ fn run(processes: u8, cases: u32, part: u64) {
         Err(TestCaseError::fail(format!("{what}\n{why}")))
     });
     match result {
-        Ok(()) => {}
+        Ok(()) => worth_it(&world.borrow(), cases),
         Err(TestError::Fail(why, program)) => {
             panic!("RANDOM_MEMORY_SEED={seed}\n{why}\n{}", as_code(&program))
         }
         Err(TestError::Abort(why)) => panic!("RANDOM_MEMORY_SEED={seed}: {why}"),
+    }
+}
+
+/// Programs that never get anywhere would show nothing: everything that takes memory has succeeded and been refused, and
+/// what gives it back has succeeded.
+fn worth_it(world: &Option<World>, cases: u32) {
+    let Some(world) = world else { return };
+    if cases < 1_000 {
+        return;
+    }
+    for (symbol, [fine, refused, other]) in &world.counts {
+        println!("{symbol}: {fine} succeeded, {refused} refused, {other} errors");
+    }
+    let count = |symbol: &str| world.counts.get(symbol).copied().unwrap_or_default();
+    for symbol in [
+        "cuMemAlloc_v2",
+        "cuMemAllocPitch_v2",
+        "cuMemAllocManaged",
+        "cuMemAllocAsync",
+        "cuMemAllocFromPoolAsync",
+        "cuMemCreate",
+        "cuArrayCreate_v2",
+        "cuArray3DCreate_v2",
+        "cuMipmappedArrayCreate",
+        "cuCtxCreate_v2",
+        "cuGraphLaunch",
+        "cuGraphUpload",
+    ] {
+        let [fine, refused, _] = count(symbol);
+        assert!(fine > 20 && refused > 2, "{symbol}: {:?}", count(symbol));
+    }
+    for symbol in [
+        "cuMemFree_v2",
+        "cuMemFreeAsync",
+        "cuMemPoolDestroy",
+        "cuMemPoolTrimTo",
+        "cuMemUnmap",
+        "cuMemRetainAllocationHandle",
+        "cuArrayDestroy",
+        "cuMipmappedArrayDestroy",
+        "cuCtxDestroy_v2",
+        "cuDevicePrimaryCtxReset_v2",
+        "cuGraphExecDestroy",
+        "cuDeviceGraphMemTrim",
+    ] {
+        assert!(count(symbol)[0] > 20, "{symbol}: {:?}", count(symbol));
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Process {
     pub(crate) arrays: Vec<Array>,
     pub(crate) graphs: Vec<Graph>,
     pub(crate) execs: Vec<Exec>,
+    /// Memory of graphs that may still be held, though nobody can launch them any more.
+    pub(crate) orphans: Vec<GraphMemory>,
     pub(crate) imports: Vec<Import>,
     /// Functions that last as long as their argument says, by context.
     pub(crate) kernels: Vec<(usize, usize)>,
@@ -114,6 +116,7 @@ pub(crate) struct GraphMemory {
     pub(crate) node: usize,
     /// Where its address is.
     pub(crate) slot: usize,
+    pub(crate) address: u64,
     pub(crate) device: usize,
     /// Whole blocks.
     pub(crate) bytes: u64,

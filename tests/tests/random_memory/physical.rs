@@ -32,6 +32,13 @@ impl Turn<'_> {
         self.check(&answer, Expect::Success(ask), false)
     }
 
+    pub(super) fn fill_physical(&mut self, device: u8) -> Result {
+        match self.world.room(device.into()) / BLOCK {
+            0 => Ok(()),
+            blocks => self.create_physical(device, blocks),
+        }
+    }
+
     pub(super) fn handle(&mut self, which: u8) -> Option<usize> {
         let physical = self.model().physical.iter().enumerate();
         nth(

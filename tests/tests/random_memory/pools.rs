@@ -78,6 +78,9 @@ impl Turn<'_> {
             return Ok(());
         };
         let Pool { slot, device, .. } = self.model().pools[number];
+        if crate::turn::KNOWN_DESTROYED && self.model().busy {
+            return Ok(());
+        }
         let answer = self.call(&format!("cuMemPoolDestroy ${slot}"));
         let model = self.model();
         model.pools[number].destroyed = true;
@@ -133,6 +136,14 @@ impl Turn<'_> {
         };
         let (stream, context) = self.stream(stream);
         let slot = self.model().addresses[number].slot;
+        let model = self.model();
+        if let Of::Pool(pool) = model.addresses[number].of
+            && crate::turn::KNOWN_DESTROYED
+            && model.busy
+            && model.pools[pool].destroyed
+        {
+            return Ok(());
+        }
         self.withdraw(|address| address.slot == slot)?;
         let answer = self.call(&format!("cuMemFreeAsync ${slot} {stream}"));
         if answer.success() {

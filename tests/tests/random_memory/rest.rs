@@ -82,7 +82,7 @@ impl Turn<'_> {
     }
 
     /// Waits for everything, after which nothing is a matter of time.
-    fn rest(&mut self) -> Result {
+    pub(super) fn rest(&mut self) -> Result {
         for context in 0..self.model().contexts.len() {
             if self.model().busy && self.model().contexts[context].alive {
                 self.set_current(context)?;
@@ -99,10 +99,10 @@ impl Turn<'_> {
     pub(super) fn clear(&mut self) -> Result {
         self.rest()?;
         while !self.model().execs.is_empty() {
-            for node in 0..self.model().execs[0].nodes.len() {
-                self.free_of_graph(0, u8::try_from(node).unwrap_or(0))?;
-            }
             self.destroy_exec(0)?;
+        }
+        while let Some(memory) = self.model().orphans.pop() {
+            self.free_memory(&memory)?;
         }
         while !self.model().graphs.is_empty() {
             self.destroy_graph(0)?;
@@ -165,7 +165,11 @@ impl Turn<'_> {
             let _ = self.call("cuCtxPopCurrent_v2 &4000");
             self.model().stack.pop();
         }
-        // What the driver gave back with the last contexts is seen now.
+        Ok(())
+    }
+
+    /// What the driver gave back with the last contexts is seen now at the latest.
+    pub(super) fn see(&mut self) -> Result {
         for device in 0..DEVICES {
             self.retain(device)?;
             self.set_current(device)?;

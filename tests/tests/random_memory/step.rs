@@ -39,6 +39,12 @@ pub(crate) enum What {
         width: u64,
         height: u64,
     },
+    /// Linear memory, exactly as much as is left.
+    Fill,
+    /// The same of physical memory, in whole blocks.
+    FillPhysical {
+        device: u8,
+    },
     Managed {
         bytes: u64,
     },

@@ -1,5 +1,7 @@
 //! The processes that carry a program out, and what is compared after every step of theirs.
 
+use std::collections::BTreeMap;
+
 use quota_abi::devices;
 use quota_abi::group::Group;
 use quota_abi::ledger::Ledger;
@@ -23,6 +25,8 @@ pub(crate) struct World {
     rows: [usize; DEVICES],
     /// What was done, for whoever reads of a failure.
     pub(crate) trace: Vec<String>,
+    /// How often each function has succeeded, been refused by the quota, and answered something else.
+    pub(crate) counts: BTreeMap<String, [u32; 3]>,
     /// Dropped last.
     _sim: Sim,
 }
@@ -99,6 +103,7 @@ impl World {
             region,
             rows,
             trace: Vec::new(),
+            counts: BTreeMap::new(),
             _sim: sim,
         }
     }
@@ -113,6 +118,13 @@ impl World {
         let answer = self.processes[process].steps.step(line);
         let code = answer.code.map_or("absent".into(), |code| code.to_string());
         self.trace.push(format!("  {process}: {line} -> {code}"));
+        let symbol = line.split(' ').next().unwrap_or_default();
+        let kind = match answer.code {
+            Some(0) => 0,
+            Some(2) => 1,
+            _ => 2,
+        };
+        self.counts.entry(symbol.into()).or_default()[kind] += 1;
         answer
     }
 
@@ -226,6 +238,11 @@ impl World {
         }
         member.unseen[device] = held - exact - reserve;
         Ok(())
+    }
+
+    /// What the group may still take of a device.
+    pub(crate) fn room(&self, device: usize) -> u64 {
+        LIMITS[device].saturating_sub(self.ledger(device).usage())
     }
 
     /// Whether what was asked for would fit by now.
