@@ -162,9 +162,9 @@ const PHYSICAL: &[Choice] = &[
     (6, |n| What::Release { which: n.which(0) }),
     (4, |n| What::Reserve { blocks: n.blocks() + 3 }),
     (1, |n| What::Unreserve { which: n.which(0) }),
-    (9, |n| What::Map { which: n.which(0), range: n.which(1), at: n.which(3), blocks: n.blocks() }),
-    (6, |n| What::Unmap { which: n.which(0), count: 1 + n.which(1) % 3 }),
-    (3, |n| What::RetainMapped { which: n.which(0) }),
+    (16, |n| What::Map { which: n.which(0), range: n.which(1), at: n.which(3), blocks: n.blocks() }),
+    (7, |n| What::Unmap { which: n.which(0), count: 1 + n.which(1) % 3 }),
+    (6, |n| What::RetainMapped { which: n.which(0) }),
 ];
 
 #[rustfmt::skip]

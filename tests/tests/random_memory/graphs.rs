@@ -89,7 +89,7 @@ impl Turn<'_> {
             let memory = GraphMemory {
                 node: slot,
                 slot,
-                address: loaded.out[0],
+                address: allocated.out[0],
                 device,
                 bytes: bytes.next_multiple_of(BLOCK),
                 freed: free,
@@ -189,10 +189,7 @@ impl Turn<'_> {
             return Ok(());
         };
         let Exec { slot, nodes } = self.model().execs.remove(number);
-        let kept = nodes
-            .iter()
-            .filter(|node| !node.freed)
-            .map(|node| node.slot);
+        let kept = nodes.into_iter().filter(|node| !node.freed);
         self.model().orphans.extend(kept);
         let answer = self.call(&format!("cuGraphExecDestroy ${slot}"));
         self.check(&answer, Expect::Success(None), false)
