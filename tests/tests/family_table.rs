@@ -42,6 +42,8 @@ struct Row {
     #[serde(default = "yes")]
     context: bool,
     #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
     takes: bool,
     call: String,
     #[serde(default)]
@@ -115,7 +117,8 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn start(row: &'a Row, symbol: &'a str) -> Self {
-        let sim = Sim::new();
+        let variables = row.env.iter();
+        let sim = variables.fold(Sim::new(), |sim, (name, value)| sim.with(name, value));
         let context = if row.context { "0" } else { CONTEXT };
         let client = sim.client("steps").memory(&LIMIT.to_string());
         let mut steps = client.env("GPU_QUOTA_CONTEXT", context).interpret();
