@@ -38,6 +38,8 @@ crate::hook::uses! { DRIVER as fns;
     cuGraphGetNodes
     cuGraphMemAllocNodeGetParams
     cuGraphNodeGetType
+    cuGraphUpload
+    cuGraphUpload_ptsz
     cuIpcCloseMemHandle
     cuMemFree_v2
     cuMemFreeAsync

@@ -65,7 +65,7 @@ fn memory_that_a_graph_leaves_behind() {
 }
 
 #[test]
-fn the_driver_is_believed_where_it_takes_more_than_the_sum() {
+fn where_only_the_sum_of_the_nodes_fits_an_upload_tells() {
     case("more_than_the_sum");
 }
 

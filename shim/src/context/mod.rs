@@ -8,7 +8,7 @@ mod known;
 pub(crate) mod limits;
 pub(crate) mod primary;
 
-use cuda_headers::driver::{CUcontext, CUdevice, CUresult};
+use cuda_headers::driver::{CUcontext, CUdevice, CUresult, CUstream};
 
 use self::known::Known;
 pub(crate) use self::known::{Contexts, DeviceContexts};
@@ -69,6 +69,18 @@ pub(crate) fn device_of(process: &'static Process, handle: CUcontext) -> Option<
     process.devices.by_number(known.device.into())
 }
 
+/// The context of a stream and its number here; the current one of a default stream.
+pub(crate) fn of_stream(process: &'static Process, stream: CUstream) -> Option<(CUcontext, u32)> {
+    let mut handle = CUcontext(core::ptr::null_mut());
+    // SAFETY: a live out-pointer, and a stream that lives.
+    let answer = unsafe { call!(cuStreamGetCtx(stream, &raw mut handle)) };
+    let known = process
+        .contexts
+        .find(handle)
+        .filter(|_| answer == CUresult::CUDA_SUCCESS)?;
+    Some((handle, known.id))
+}
+
 /// `cuCtxCreate` in all its forms.
 pub(crate) fn create(
     context: *mut CUcontext,
@@ -101,13 +113,14 @@ pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result
     // Forgotten before the driver is called: afterwards another thread may get the same handle for a new context.
     let known = process.contexts.take(handle).ok_or(Aside::Unknown)?;
     time::context_goes(handle);
-    process.memory.deferred.context_goes(Some(known.id));
+    let paused = process.memory.deferred.pause();
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         gone(process, known);
     } else {
         process.contexts.put_back(handle, known);
     }
+    drop(paused);
     Ok(answer)
 }
 

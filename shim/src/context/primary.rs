@@ -51,11 +51,12 @@ pub(crate) fn release(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
-    process.memory.deferred.context_goes(None);
+    let paused = process.memory.deferred.pause();
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         look(process, device);
     }
+    drop(paused);
     Ok(answer)
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn reset(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<CU
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
-    process.memory.deferred.context_goes(None);
+    let _paused = process.memory.deferred.pause();
     let id = process.contexts.primary_id(device);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS
@@ -166,14 +167,19 @@ pub(crate) fn destroy_green(
         time::contexts_may_go();
         None
     };
-    process.memory.deferred.context_goes(None);
+    let _paused = process.memory.deferred.pause();
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
         let _ = contexts.greens.insert(green_key(green), number);
         if let Some(known) = known {
             contexts.put_back(handle, known);
         }
-    } else if let Some(device) = process.devices.by_number(number.into()) {
+        return Ok(answer);
+    }
+    if let Some(known) = known {
+        process.memory.deferred.context_gone(process, known.id);
+    }
+    if let Some(device) = process.devices.by_number(number.into()) {
         look(process, device);
     }
     Ok(answer)

@@ -1,10 +1,10 @@
 //! Plain memory that is freed in a stream's order: the device holds it until the stream gets there, and so it stays charged.
 //!
 //! Where the stream is not idle anyway, an event behind the free tells. It is looked at when the memory is wanted or shown, and when
-//! the program has waited for its work. An event goes with its context: it is given up before the driver destroys that.
+//! the program has waited for its work. An event goes with its context, and is not looked at while that may be going.
 
-use cuda_headers::driver::{CUdeviceptr, CUevent, CUevent_flags, CUresult, CUstream};
-use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
+use cuda_headers::driver::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUresult, CUstream};
+use quota_abi::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::pool::{Default, STREAMS};
 use super::{Owner, Record, freed, give_back, ipc, linear, remember, waited};
@@ -23,17 +23,41 @@ const AT_A_TIME: usize = 64;
 pub(crate) struct Deferred {
     waiting: Table<Waiting>,
     next: AtomicU64,
-    /// Held while events are looked at or given up: not by a call that waits.
+    /// Held while events are looked at or forgotten: not by a call that waits.
     events: Lock<()>,
+    /// Contexts that may be going at this moment.
+    paused: AtomicU32,
 }
 
 #[derive(Copy, Clone)]
 struct Waiting {
     record: Record,
-    /// Events behind the free; 0 is none, or one that has been given up, which counts as over.
-    events: [usize; STREAMS],
-    /// The context of the events.
+    marks: [Mark; STREAMS],
+}
+
+/// An event behind a free.
+#[derive(Copy, Clone, PartialEq, Eq)]
+struct Mark {
+    /// 0 is none, or one that went with its context, which has waited for its work.
+    event: usize,
+    /// The event's context, which is its stream's.
     context: u32,
+}
+
+impl Mark {
+    const NONE: Self = Self {
+        event: 0,
+        context: 0,
+    };
+}
+
+/// A context may be about to go: meanwhile events are not looked at.
+pub(crate) struct Paused<'a>(&'a Deferred);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.paused.fetch_sub(1, Ordering::Release);
+    }
 }
 
 /// Whether anything waits.
@@ -84,14 +108,13 @@ pub(super) fn keep(
 ) {
     let kept = bytes.min(charged);
     device.refund(charged - kept);
-    let mut events = [0; STREAMS];
-    let marks = streams.filter_map(|stream| relaxed(|| mark(stream, Default::Legacy)));
-    for (place, event) in events.iter_mut().zip(marks) {
-        *place = event;
+    let mut marks = [Mark::NONE; STREAMS];
+    let made = streams.filter_map(|stream| relaxed(|| mark(process, stream, Default::Legacy)));
+    for (place, mark) in marks.iter_mut().zip(made) {
+        *place = mark;
     }
     let record = Record::new(kept, device, Owner::Context(0));
-    let context = context::current(process).map_or(0, |context| context.id);
-    if events == [0; STREAMS] || !wait(process, record, events, context) {
+    if marks == [Mark::NONE; STREAMS] || !wait(process, record, marks) {
         device.refund(kept);
     }
 }
@@ -103,49 +126,64 @@ fn defer(
     record: Record,
     (stream, default): (CUstream, Default),
 ) -> bool {
-    let Ok(context) = context::current(process) else {
-        return false;
-    };
-    let Some(event) = relaxed(|| mark(stream, default)) else {
+    let Some(mark) = relaxed(|| mark(process, stream, default)) else {
         return false;
     };
     if let Some(device) = process.devices.by_number(record.device()) {
         // Another allocation may get the address from here on.
         ipc::freed(process, device, address);
     }
-    let mut events = [0; STREAMS];
-    if let Some(first) = events.first_mut() {
-        *first = event;
+    let mut marks = [Mark::NONE; STREAMS];
+    if let Some(first) = marks.first_mut() {
+        *first = mark;
     }
-    wait(process, record, events, context.id)
+    wait(process, record, marks)
 }
 
-fn wait(process: &Process, record: Record, events: [usize; STREAMS], context: u32) -> bool {
+fn wait(process: &Process, record: Record, marks: [Mark; STREAMS]) -> bool {
     let deferred = &process.memory.deferred;
     let number = deferred.next.fetch_add(1, Ordering::Relaxed);
-    let waiting = Waiting {
-        record,
-        events,
-        context,
-    };
+    let waiting = Waiting { record, marks };
     let kept = deferred.waiting.insert(number, waiting).is_ok();
     ANY.store(true, Ordering::Relaxed);
     kept
 }
 
 /// An event at the end of a stream; `None` if the stream is idle.
-fn mark(stream: CUstream, default: Default) -> Option<usize> {
-    let mut event = CUevent(core::ptr::null_mut());
-    let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
-    // SAFETY: the stream of the program's own call, a live out-pointer, and the event that was written there.
-    unsafe {
-        let query = match default {
+fn mark(process: &'static Process, stream: CUstream, default: Default) -> Option<Mark> {
+    // SAFETY: the stream of the program's own call, or one that is known to live.
+    let query = unsafe {
+        match default {
             Default::Legacy => call!(cuStreamQuery(stream)),
             Default::PerThread => call!(cuStreamQuery_ptsz(stream)),
-        };
-        if query != CUresult::CUDA_ERROR_NOT_READY
-            || call!(cuEventCreate(&raw mut event, flags)) != CUresult::CUDA_SUCCESS
-        {
+        }
+    };
+    if query != CUresult::CUDA_ERROR_NOT_READY {
+        return None;
+    }
+    // An event can only be recorded on streams of its own context.
+    let current = context::current(process).ok();
+    let (handle, own) = context::of_stream(process, stream)?;
+    if current.is_some_and(|current| current.id == own) {
+        return record_event(stream, default, own);
+    }
+    let mut popped = CUcontext(core::ptr::null_mut());
+    // SAFETY: the context of a stream that lives; popped again below.
+    if unsafe { call!(cuCtxPushCurrent_v2(handle)) } != CUresult::CUDA_SUCCESS {
+        return None;
+    }
+    let mark = record_event(stream, default, own);
+    // SAFETY: what has just been pushed, and a live out-pointer.
+    unsafe { call!(cuCtxPopCurrent_v2(&raw mut popped)) };
+    mark
+}
+
+fn record_event(stream: CUstream, default: Default, context: u32) -> Option<Mark> {
+    let mut event = CUevent(core::ptr::null_mut());
+    let flags = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
+    // SAFETY: a stream of the current context, a live out-pointer, and the event that was written there.
+    unsafe {
+        if call!(cuEventCreate(&raw mut event, flags)) != CUresult::CUDA_SUCCESS {
             return None;
         }
         let recorded = match default {
@@ -157,7 +195,10 @@ fn mark(stream: CUstream, default: Default) -> Option<usize> {
             return None;
         }
     }
-    Some(event.0.expose_provenance())
+    Some(Mark {
+        event: event.0.expose_provenance(),
+        context,
+    })
 }
 
 impl Deferred {
@@ -166,6 +207,7 @@ impl Deferred {
             waiting: Table::new(),
             next: AtomicU64::new(1),
             events: Lock::new(()),
+            paused: AtomicU32::new(0),
         }
     }
 
@@ -176,12 +218,14 @@ impl Deferred {
         }
         let mut room = false;
         self.each(|number, waiting| {
-            if !relaxed(|| waiting.events.into_iter().all(is_over)) {
+            if self.paused.load(Ordering::Acquire) > 0
+                || !relaxed(|| waiting.marks.into_iter().all(is_over))
+            {
                 return;
             }
             if self.waiting.remove(number).is_some() {
                 room = true;
-                relaxed(|| waiting.events.into_iter().for_each(destroy));
+                relaxed(|| waiting.marks.into_iter().for_each(destroy));
                 give_back(process, waiting.record);
             }
         });
@@ -192,17 +236,35 @@ impl Deferred {
         room
     }
 
-    /// A context may be about to go, whose events then may not be asked any more; any may where it is not known which.
-    pub(crate) fn context_goes(&self, context: Option<u32>) {
+    /// Events are not looked at for as long as the answer lives; none is when this returns.
+    pub(crate) fn pause(&self) -> Paused<'_> {
+        let events = self.events.lock();
+        self.paused.fetch_add(1, Ordering::AcqRel);
+        drop(events);
+        Paused(self)
+    }
+
+    /// A context is gone, with its events and its memory; it has waited for its work.
+    pub(crate) fn context_gone(&self, process: &Process, context: u32) {
         if !any() {
             return;
         }
         self.each(|number, waiting| {
-            if context.is_none_or(|id| waiting.context == id) {
-                let none = [0; STREAMS];
-                self.waiting.with(number, |waiting| waiting.events = none);
-                relaxed(|| waiting.events.into_iter().for_each(destroy));
+            if waiting.record.owner() == Owner::Context(context) {
+                if self.waiting.remove(number).is_some() {
+                    give_back(process, waiting.record);
+                }
+                return;
             }
+            self.waiting.with(number, |waiting| {
+                for mark in waiting
+                    .marks
+                    .iter_mut()
+                    .filter(|mark| mark.context == context)
+                {
+                    *mark = Mark::NONE;
+                }
+            });
         });
     }
 
@@ -237,15 +299,16 @@ impl Deferred {
     }
 }
 
-fn is_over(event: usize) -> bool {
+fn is_over(mark: Mark) -> bool {
     // SAFETY: an event of `mark` whose context has not gone.
-    event == 0 || unsafe { call!(cuEventQuery(handle(event))) } != CUresult::CUDA_ERROR_NOT_READY
+    mark.event == 0
+        || unsafe { call!(cuEventQuery(handle(mark.event))) } != CUresult::CUDA_ERROR_NOT_READY
 }
 
-fn destroy(event: usize) {
-    if event != 0 {
+fn destroy(mark: Mark) {
+    if mark.event != 0 {
         // SAFETY: an event of `mark` that nobody else knows.
-        unsafe { call!(cuEventDestroy_v2(handle(event))) };
+        unsafe { call!(cuEventDestroy_v2(handle(mark.event))) };
     }
 }
 

@@ -158,7 +158,7 @@ pub(crate) fn drop_context(process: &Process, context: u32) {
         |_, record| give_back(process, record),
     );
     ipc::drop_context(process, context);
-    memory.deferred.settle(process);
+    memory.deferred.context_gone(process, context);
     memory.pools.context_gone(process, |pool| {
         memory.addresses.sweep(
             |_, record| record.owner() == Owner::Pool(pool),

@@ -142,12 +142,7 @@ impl Graphs {
         process::reap();
         process.memory.pools.trim(device);
         self.trim(device);
-        let growth = growth();
-        let reservation = device.reserve(growth);
-        if reservation.is_none() {
-            device.denied(growth);
-        }
-        reservation
+        device.reserve(growth())
     }
 
     /// Gives back what no graph needs at the moment. `true` if that made room.

@@ -4,7 +4,7 @@ use cuda_headers::driver::{CUdevice, CUgraph, CUgraphExec, CUresult};
 use quota_abi::sync::Ordering;
 
 use super::needs::{self, Needs};
-use super::{ANY, settle_all, undo};
+use super::{ANY, refused, settle_all, undo};
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
 use crate::process::{self, Process};
@@ -28,7 +28,11 @@ pub(crate) fn instantiate(
     let under_way = match &early {
         None => None,
         Some(needs) => match graphs.begin(process, needs, false) {
-            None => return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
+            // It may fit nevertheless, if the driver puts nodes into pages together.
+            None => match graphs.begin(process, &needs.packed(), false) {
+                None => return refused(process, needs),
+                begun => begun,
+            },
             begun => begun,
         },
     };
@@ -43,7 +47,7 @@ pub(crate) fn instantiate(
         take_back(process, made, early.as_ref());
         // SAFETY: as above; the caller must not use what is gone.
         unsafe { exec.write(CUgraphExec(core::ptr::null_mut())) };
-        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        return refused(process, &early.unwrap_or_default());
     }
     let needs = early.unwrap_or_else(|| needs::of(process, graph));
     if !needs.are_none() {

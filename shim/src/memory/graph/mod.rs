@@ -16,7 +16,7 @@ pub(crate) use self::account::Graphs;
 pub(crate) use self::life::{destroy, instantiate, trim, update};
 use self::needs::Needs;
 use super::pool::{Default, is_capturing};
-use crate::driver::relaxed;
+use crate::driver::{call, relaxed};
 use crate::guard::Aside;
 use crate::process::{self, Process};
 
@@ -79,8 +79,24 @@ fn with_memory(
         return go();
     }
     let has = graphs.is_backed(process, exec);
-    let Some(under_way) = graphs.begin(process, &needs, has) else {
-        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    let under_way = match graphs.begin(process, &needs, has) {
+        Some(under_way) => under_way,
+        // It may fit nevertheless, if the driver puts nodes into pages together: what can be undone tells.
+        None => {
+            let Some(packed) = graphs.begin(process, &needs.packed(), false) else {
+                return refused(process, &needs);
+            };
+            if !undoable {
+                let answer = relaxed(|| upload_ahead(exec, stream));
+                if !packed.end() || answer == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+                    undo(process, &needs);
+                    return refused(process, &needs);
+                }
+                graphs.begin(process, &needs, true).ok_or(Aside::Unknown)?
+            } else {
+                packed
+            }
+        }
     };
     let answer = go();
     let fits = under_way.end();
@@ -89,17 +105,34 @@ fn with_memory(
     }
     if undoable && !fits {
         undo(process, &needs);
-        return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        return refused(process, &needs);
     }
     graphs.backed(process, exec);
     answer
 }
 
+fn refused(process: &Process, needs: &Needs) -> Result<CUresult, Aside> {
+    for (device, bytes) in needs.on(process) {
+        device.denied(bytes);
+    }
+    Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+/// Has the driver give a graph its memory ahead of its launch.
+fn upload_ahead(exec: CUgraphExec, (stream, default): (CUstream, Default)) -> CUresult {
+    // SAFETY: the graph and the stream of the program's own launch.
+    unsafe {
+        match default {
+            Default::Legacy => call!(cuGraphUpload(exec, stream)),
+            Default::PerThread => call!(cuGraphUpload_ptsz(exec, stream)),
+        }
+    }
+}
+
 /// Gives back what an upload has taken.
 fn undo(process: &Process, needs: &Needs) {
-    for (device, bytes) in needs.on(process) {
+    for (device, _) in needs.on(process) {
         process.memory.graphs.trim(device);
-        device.denied(bytes);
     }
 }
 

@@ -27,7 +27,10 @@ pub(super) struct Needs([Need; DEVICES]);
 struct Need {
     /// One more than the device's number; 0 is none.
     device: u16,
+    /// As they are asked for.
     bytes: u64,
+    /// Each node in pages of its own.
+    paged: u64,
 }
 
 impl Needs {
@@ -35,13 +38,24 @@ impl Needs {
         *self == Self::default()
     }
 
-    /// Each device with its bytes, in whole pages.
+    /// Each device with the most that the driver may take there: each node in pages of its own.
     pub(super) fn on<'a>(&self, process: &'a Process) -> impl Iterator<Item = (&'a Device, u64)> {
+        self.each(process)
+            .map(|(device, need)| (device, need.paged))
+    }
+
+    /// The same where nodes share pages.
+    pub(super) fn packed(&self) -> Self {
+        Self(self.0.map(|need| Need {
+            paged: paged(need.bytes),
+            ..need
+        }))
+    }
+
+    fn each<'a>(&self, process: &'a Process) -> impl Iterator<Item = (&'a Device, Need)> {
         self.0.into_iter().filter_map(|need| {
             let number = usize::from(need.device).checked_sub(1)?;
-            let device = process.devices.by_number(number)?;
-            let bytes = need.bytes.checked_next_multiple_of(PAGE);
-            Some((device, bytes.unwrap_or(u64::MAX)))
+            Some((process.devices.by_number(number)?, need))
         })
     }
 
@@ -51,8 +65,13 @@ impl Needs {
         if let Some(need) = self.0.iter_mut().find(of_it) {
             need.device = name;
             need.bytes = need.bytes.saturating_add(bytes);
+            need.paged = need.paged.saturating_add(paged(bytes));
         }
     }
+}
+
+fn paged(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
 }
 
 /// Adds up the memory nodes of a graph, its child graphs' included.
