@@ -281,6 +281,9 @@ static void more_than_the_sum(void) {
     MUST(CU(gpuSimCalls)("cuGraphUpload") == 3 && CU(gpuSimCalls)("cuGraphUpload_ptsz") == 1);
     HOLDS(0);
     OK(CU(cuMemAlloc_v2)(&pointer, 200 * MIB));
+    IS(CUDA_ERROR_OUT_OF_MEMORY, CU(cuGraphUpload)(small, stream));
+    OK(CU(cuMemFree_v2)(pointer));
+    OK(CU(cuMemAlloc_v2)(&pointer, 230 * MIB));
     REFUSED(cuGraphUpload, CU(cuGraphUpload)(small, stream));
     OK(CU(cuMemFree_v2)(pointer));
     OK(launch(small, 0));

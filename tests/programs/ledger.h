@@ -52,7 +52,12 @@ __attribute__((unused)) static void holds(size_t mib, int line) {
 }
 
 // Ends the program unless `call` is refused without the driver's function `name` being called.
-#define REFUSED(name, call) refused(#name, CU(gpuSimCalls)(#name), (call), __LINE__)
+#define REFUSED(name, call)                                     \
+    do {                                                        \
+        unsigned long long calls = CU(gpuSimCalls)(#name);      \
+        CUresult answer = (call);                               \
+        refused(#name, calls, answer, __LINE__);                \
+    } while (0)
 __attribute__((unused)) static void refused(const char *name, unsigned long long calls, CUresult answer, int line) {
     if (answer == CUDA_ERROR_OUT_OF_MEMORY && CU(gpuSimCalls)(name) == calls) return;
     fprintf(stderr, "line %d: %s answered %d after %llu calls of the driver\n", line, name, answer,
