@@ -20,8 +20,9 @@ pub(super) struct Settler {
     /// The furthest end seen.
     end: i64,
     /// How far the axis is ahead of the host's clock, ns: the least that was seen between the recording of an event and
-    /// its passing, since the reference was last replaced.
-    ahead: i64,
+    /// its passing, since the reference was last replaced. Nothing seen is all zeros, as everything is at first here: so
+    /// the engine takes no room in the file.
+    ahead: Option<i64>,
 }
 
 /// What a marker showed.
@@ -42,7 +43,7 @@ impl Settler {
             reference: None,
             offset: 0,
             end: 0,
-            ahead: i64::MAX,
+            ahead: None,
         }
     }
 
@@ -66,8 +67,10 @@ impl Settler {
         let begin = self.place(gpu, marker)?;
         self.end = self.end.max(begin + measured);
         let recorded = i64::try_from(marker.opened()).unwrap_or(i64::MAX);
-        self.ahead = self.ahead.min(begin.saturating_sub(recorded));
-        let held = marker.held_until(begin.saturating_add(measured).saturating_sub(self.ahead));
+        let ahead = begin.saturating_sub(recorded);
+        let ahead = self.ahead.map_or(ahead, |least| least.min(ahead));
+        self.ahead = Some(ahead);
+        let held = marker.held_until(begin.saturating_add(measured).saturating_sub(ahead));
         let fresh = self.union.add(begin, begin + measured);
 
         let mut points = [(0, 0); POINTS];
@@ -100,7 +103,7 @@ impl Settler {
                 self.reference = Some((context, newer));
                 self.offset = begin;
                 // The two clocks drift.
-                self.ahead = i64::MAX;
+                self.ahead = None;
             }
             return Some(begin);
         }
@@ -109,7 +112,7 @@ impl Settler {
         }
         self.reference = Some((context, marker.swap_begin(None)?));
         self.offset = self.end + FAR;
-        self.ahead = i64::MAX;
+        self.ahead = None;
         Some(self.offset)
     }
 }
