@@ -103,13 +103,18 @@ pub(crate) fn view(
 fn join(settings: Settings) -> Result<Option<Box<Attached>>, String> {
     let path = group(&settings).path();
     let mend = |error: quota_abi::region::Error| {
-        let mend = match &error.cause {
-            Cause::System(..) => {
-                "the processes of a group share a file there: /dev/shm must be a writable tmpfs with 512 KiB to spare"
-            }
-            Cause::Size(_) | Cause::Magic | Cause::Version(_) => {
-                "remove the file if no process uses it, or set GPU_QUOTA_GROUP to another name"
-            }
+        // Something else under its name, or no place for any such file?
+        let place = match &error.cause {
+            Cause::System(_, error) => !matches!(
+                error.raw_os_error(),
+                Some(libc::EISDIR | libc::ELOOP | libc::ENXIO | libc::EACCES | libc::EPERM)
+            ),
+            Cause::Size(_) | Cause::Magic | Cause::Version(_) => false,
+        };
+        let mend = if place {
+            "the processes of a group share a file there: /dev/shm must be a writable tmpfs with 512 KiB to spare"
+        } else {
+            "remove the file if no process uses it, or set GPU_QUOTA_GROUP to another name"
         };
         format!("{error}; {mend}")
     };
