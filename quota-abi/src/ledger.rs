@@ -83,8 +83,8 @@ impl Ledger<'_> {
     /// Asks for `bytes` more, so that the sum does not exceed `limit`. `pause(n)` waits before the n-th new try, and says how
     /// that is to be made.
     ///
-    /// A request that the field of what is held has no room for is refused; one that only the field of what is asked for has no
-    /// room for waits like any other that others' requests stand in the way of.
+    /// A request that the field of what is held has no room for is refused; one that the field of what is asked for has no room
+    /// for is made in parts, or waits where it is other threads' requests that take the room.
     #[inline]
     pub fn reserve(
         &self,
@@ -107,7 +107,8 @@ impl Ledger<'_> {
         }
         match take_alone(word, amount, limit) {
             Some(verdict) => verdict,
-            None => self.reserve_among(me, word, amount, limit, pause),
+            None if amount < ASKING => self.reserve_among(me, word, amount, limit, pause),
+            None => self.reserve_in_parts(me, word, amount, limit, pause),
         }
     }
 
@@ -181,6 +182,32 @@ impl Ledger<'_> {
                 Patience::End => return Verdict::Contended,
             }
         }
+    }
+
+    /// The same for more than can be asked for at a time. What has been admitted of it goes back if the rest is not.
+    #[cold]
+    fn reserve_in_parts(
+        &self,
+        me: Asker<'_>,
+        word: &AtomicU64,
+        amount: u64,
+        limit: u64,
+        mut pause: impl FnMut(u32) -> Patience,
+    ) -> Verdict {
+        if (0..CONFIRMATIONS).all(|_| self.is_full(amount, limit)) {
+            return Verdict::Full;
+        }
+        let mut taken = 0;
+        while taken < amount {
+            let part = (amount - taken).min(ASKING / 2);
+            let verdict = self.reserve_among(me, word, part, limit, &mut pause);
+            if verdict != Verdict::Admitted {
+                change(word, |now| Some(now.less(taken)));
+                return verdict;
+            }
+            taken += part;
+        }
+        Verdict::Admitted
     }
 
     /// One try. `first`: this thread waits while nobody in a lower slot asks.

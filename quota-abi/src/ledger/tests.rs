@@ -147,6 +147,21 @@ fn what_another_thread_asks_for_is_waited_for() {
     assert_eq!(words.reserve(0, 81, 100), Verdict::Full);
 }
 
+#[test]
+fn what_cannot_be_asked_for_at_a_time_is_asked_for_in_parts() {
+    let words = Words::new(2);
+    let limit = 3 * ASKING;
+    assert_eq!(words.reserve(0, 2 * ASKING, limit), Verdict::Admitted);
+    assert_eq!(words.reserve(1, ASKING + 1, limit), Verdict::Full);
+    // Part of it is admitted, and then no more: given back.
+    words.set(1, Word::new(0, ASKING / 2));
+    assert_eq!(words.reserve(0, ASKING, limit), Verdict::Contended);
+    assert_eq!(words.ledger().word(0), Word::new(2 * ASKING, 0));
+    words.set(1, Word::new(0, 0));
+    assert_eq!(words.reserve(1, ASKING, limit), Verdict::Admitted);
+    assert_eq!(words.usage(), limit);
+}
+
 /// One that has been stopped in the middle of asking.
 #[test]
 fn what_one_who_is_stopped_asks_for_is_taken_away_and_it_asks_anew() {
