@@ -271,6 +271,7 @@ int main(int argc, char **argv) {
     long kills = atol(argv[2]);
     region = argv[3];
     fresh_group = getenv("FRESH_GROUP");
+    if (!may_trace()) return 0;
     find_all_code();
     CALLS(LOOK_UP)
 
