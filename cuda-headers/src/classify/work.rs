@@ -1,10 +1,7 @@
 //! Work: launches, copies, fills, graphs, streams, events and captures.
 
 use super::Class::{Captures, Charges, Launches, Lifetime, Refunds, Waits};
-use super::{Family, Group, Object, Work, group, passes, pending};
-
-const COPIES: &str = "issue D: copies and fills on the device";
-const SPANS: &str = "issue D: spans between markers";
+use super::{Family, Group, Object, Work, group, passes};
 
 pub(super) static GROUPS: &[Group] = &[
     group(
@@ -20,39 +17,39 @@ pub(super) static GROUPS: &[Group] = &[
         ],
     ),
     group(Launches(Work::Graph), &["cuGraphLaunch"]),
-    pending(
-        COPIES,
+    group(
         Launches(Work::Copy),
         &[
-            "cuFabricCpyBatchAsync",
             "cuMemcpy2D",
+            "cuMemcpy2DAsync",
             "cuMemcpy2DUnaligned",
             "cuMemcpy3D",
-            "cuMemcpy3DBatchAsync",
+            "cuMemcpy3DAsync",
             "cuMemcpy3DPeer",
             "cuMemcpy3DPeerAsync",
-            "cuMemcpy3DWithAttributesAsync",
             "cuMemcpyAtoA",
             "cuMemcpyAtoD",
-            "cuMemcpyBatchAsync",
             "cuMemcpyDtoA",
+            "cuMemcpyDtoD",
+            "cuMemcpyDtoDAsync",
             "cuMemcpyPeer",
-            "cuMemcpyWithAttributesAsync",
+            "cuMemcpyPeerAsync",
         ],
     ),
-    group(Launches(Work::Copy), &["cuMemcpyDtoD", "cuMemcpyDtoDAsync"]),
     group(
         Launches(Work::OtherCopy),
         &[
+            "cuFabricCpyBatchAsync",
             "cuMemcpy",
-            "cuMemcpy2DAsync",
-            "cuMemcpy3DAsync",
+            "cuMemcpy3DBatchAsync",
+            "cuMemcpy3DWithAttributesAsync",
             "cuMemcpyAsync",
+            "cuMemcpyBatchAsync",
             "cuMemcpyDtoH",
             "cuMemcpyDtoHAsync",
             "cuMemcpyHtoD",
             "cuMemcpyHtoDAsync",
-            "cuMemcpyPeerAsync",
+            "cuMemcpyWithAttributesAsync",
         ],
     ),
     group(
@@ -72,27 +69,17 @@ pub(super) static GROUPS: &[Group] = &[
             "cuMemsetD8Async",
         ],
     ),
-    pending(
-        COPIES,
-        Launches(Work::Decompress),
-        &["cuMemBatchDecompressAsync"],
-    ),
-    pending(
-        SPANS,
+    group(Launches(Work::Decompress), &["cuMemBatchDecompressAsync"]),
+    group(
         Launches(Work::Wait),
         &[
             "cuCtxWaitEvent",
             "cuGreenCtxWaitEvent",
-            "cuWaitExternalSemaphoresAsync",
-        ],
-    ),
-    group(
-        Launches(Work::Wait),
-        &[
             "cuStreamBatchMemOp",
             "cuStreamWaitEvent",
             "cuStreamWaitValue32",
             "cuStreamWaitValue64",
+            "cuWaitExternalSemaphoresAsync",
         ],
     ),
     group(

@@ -122,50 +122,6 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| ends(hStream, true, &call);
 
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpyPeerAsync(
-        dstDevice: CUdeviceptr,
-        dstContext: CUcontext,
-        srcDevice: CUdeviceptr,
-        srcContext: CUcontext,
-        ByteCount: usize,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpyPeerAsync_ptsz(
-        dstDevice: CUdeviceptr,
-        dstContext: CUcontext,
-        srcDevice: CUdeviceptr,
-        srcContext: CUcontext,
-        ByteCount: usize,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult =
-        |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult =
-        |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpy2DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult =
-        |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresult =
-        |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult =
-        |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyHtoDAsync`.
-    fn cuMemcpy3DAsync_v2_ptsz(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult =
-        |call| ends(hStream, true, &call);
-
     /// Waits for the work before it, which is settled after.
     fn cuMemcpyDtoH(
         dstHost: *mut c_void,

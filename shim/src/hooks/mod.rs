@@ -10,6 +10,7 @@ pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod copy;
+pub(crate) mod copy_shaped;
 pub(crate) mod external;
 pub(crate) mod fill;
 pub(crate) mod graph;
@@ -44,6 +45,7 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     graph_memory::HOOKS,
     fill::HOOKS,
     copy::HOOKS,
+    copy_shaped::HOOKS,
     capture::HOOKS,
     wait::HOOKS,
     lifetime::HOOKS,

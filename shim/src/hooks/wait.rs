@@ -3,8 +3,9 @@
 use core::ffi::{c_uint, c_void};
 
 use cuda_headers::driver::{
-    CUcontext, CUdeviceptr, CUevent, CUhostFn, CUresult, CUstream, CUstreamBatchMemOpParams,
-    CUstreamCallback, cuuint32_t, cuuint64_t,
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUcontext, CUdeviceptr, CUevent, CUexternalSemaphore,
+    CUgreenCtx, CUhostFn, CUresult, CUstream, CUstreamBatchMemOpParams, CUstreamCallback,
+    cuuint32_t, cuuint64_t,
 };
 use cuda_headers::fns;
 
@@ -38,6 +39,28 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitEvent_ptsz(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
         |call| ends(hStream, true, &call);
+
+    /// As `cuStreamWaitEvent`, for all streams of a context.
+    fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult = |call| all_end(&call);
+
+    /// As `cuCtxWaitEvent`.
+    fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult = |call| all_end(&call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuWaitExternalSemaphoresAsync(
+        extSemArray: *const CUexternalSemaphore,
+        paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS,
+        numExtSems: c_uint,
+        stream: CUstream,
+    ) -> CUresult = |call| ends(stream, false, &call);
+
+    /// As `cuStreamWaitEvent`.
+    fn cuWaitExternalSemaphoresAsync_ptsz(
+        extSemArray: *const CUexternalSemaphore,
+        paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS,
+        numExtSems: c_uint,
+        stream: CUstream,
+    ) -> CUresult = |call| ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue32(
@@ -180,6 +203,12 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
 fn waits(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let call = || outside(call);
     waited::after(|| time::waiting(on, &call), &call)
+}
+
+/// What this thread has open on any stream ends here.
+fn all_end(call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
+    time::interrupt_all();
+    Ok(call())
 }
 
 /// What is open on the stream ends here.

@@ -26,6 +26,7 @@ mod settling;
 mod shape;
 mod spans;
 mod thread;
+pub(crate) mod traffic;
 mod try_lock;
 mod union;
 mod verdict;
@@ -39,6 +40,7 @@ use self::gpu::Context;
 pub(crate) use self::shape::{Geometry, Stream};
 use self::shape::{Work, graph_shape};
 use self::thread::Thread;
+pub(crate) use self::traffic::Block;
 use crate::guard::Aside;
 use crate::process::{self, Process};
 
@@ -235,6 +237,13 @@ pub(crate) fn interrupting(on: Stream, call: &impl Fn() -> CUresult) -> Result<C
 pub(crate) fn interrupt(on: Stream) {
     if ENGINE.epoch() > UNLIMITED {
         let _ = THREAD.try_with(|thread| ENGINE.pause(&Driver, thread, Some(on)));
+    }
+}
+
+/// As [`interrupt`], for all streams of the thread.
+pub(crate) fn interrupt_all() {
+    if ENGINE.epoch() > UNLIMITED {
+        let _ = THREAD.try_with(|thread| ENGINE.pause(&Driver, thread, None));
     }
 }
 
