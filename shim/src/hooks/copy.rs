@@ -2,10 +2,7 @@
 
 use core::ffi::{c_uint, c_void};
 
-use cuda_headers::driver::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY2D_v1, CUDA_MEMCPY3D, CUDA_MEMCPY3D_v1, CUcontext, CUdeviceptr,
-    CUdeviceptr_v1, CUresult, CUstream,
-};
+use cuda_headers::driver::{CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream};
 use cuda_headers::fns;
 
 use crate::guard::{Aside, outside};

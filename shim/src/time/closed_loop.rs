@@ -335,6 +335,22 @@ fn beside_a_stream_that_hangs_the_limit_holds() {
     }
 }
 
+/// More streams than are looked at in one go do not go on; the rest is settled all the same.
+#[test]
+fn beside_many_streams_that_hang_the_limit_holds() {
+    let (model, process) = (Model::new(), Process::new(10));
+    for stream in 0..40 {
+        let stream = 0x6000 + stream * 0x100;
+        model.set_idle_at(stream, FOREVER);
+        process.launch(&model, stream, 1, 20 * US);
+        process.engine.pause(&model, &process.thread, None);
+    }
+    let got = share(&model, 100, || process.launch(&model, 0x5000, 2, MS));
+    within_a_point("1 ms beside 40 streams that hang", 10, got);
+    let reading = process.bucket.read();
+    assert!(reading.measured > 9_000 * MS, "{reading:?}");
+}
+
 #[test]
 fn a_captured_launch_is_neither_charged_nor_delayed() {
     let (model, process) = (Model::new(), Process::new(2));

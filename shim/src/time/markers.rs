@@ -120,7 +120,11 @@ impl Markers {
 
     /// Pending markers of all devices.
     pub(super) fn all_pending(&self) -> impl Iterator<Item = (Handle, &Marker)> {
-        let first = self.next.load(Relaxed);
+        self.pending_from(self.next.load(Relaxed))
+    }
+
+    /// The same, beginning somewhere else.
+    pub(super) fn pending_from(&self, first: usize) -> impl Iterator<Item = (Handle, &Marker)> {
         let [low, high] = &self.waiting;
         let bits = u128::from(high.load(Relaxed)) << 64 | u128::from(low.load(Relaxed));
         let mut bits = bits.rotate_right(u32::try_from(first).unwrap_or(0));
@@ -134,6 +138,11 @@ impl Markers {
             let word = marker.word();
             (word & 0xff == State::Pending as u64).then(|| (Handle::new(index, word >> 8), marker))
         })
+    }
+
+    /// Where the oldest lies, if any is left of its age.
+    pub(super) fn oldest(&self) -> usize {
+        self.next.load(Relaxed)
     }
 
     /// Notes that a marker is pending, or not any more. The state word decides; this only says where to look.

@@ -23,6 +23,8 @@ pub(super) struct Settler {
     /// its passing, since the reference was last replaced. Nothing seen is all zeros, as everything is at first here: so
     /// the engine takes no room in the file.
     ahead: Option<i64>,
+    /// Where the last look at the markers broke off, plus 1; 0: nowhere.
+    broke_off: usize,
 }
 
 /// What a marker showed.
@@ -44,7 +46,25 @@ impl Settler {
             offset: 0,
             end: 0,
             ahead: None,
+            broke_off: 0,
         }
+    }
+
+    /// Where to begin looking at the markers: with the oldest, or where the last look broke off. As many streams as that looked
+    /// at in vain may not go on for long, and the others must not wait for them.
+    pub(super) fn begin_at(&mut self, oldest: usize) -> usize {
+        match self.broke_off {
+            0 => oldest,
+            place => {
+                self.broke_off = 0;
+                place - 1
+            }
+        }
+    }
+
+    /// The look at the markers breaks off behind this one.
+    pub(super) fn break_off_at(&mut self, index: Option<usize>) {
+        self.broke_off = index.map_or(0, |index| index + 2);
     }
 
     pub(super) fn reset(&mut self) {

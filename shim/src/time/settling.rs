@@ -25,7 +25,10 @@ impl Engine {
             return;
         };
         let mut unpassed = 0_u64;
-        for (handle, marker) in self.markers.pending(index) {
+        let pending = self
+            .markers
+            .pending_from(settler.begin_at(self.markers.oldest()));
+        for (handle, marker) in pending.filter(|(_, marker)| marker.device() == index) {
             // What lies behind a marker that was not passed has not been passed either.
             let stream = 1 << (marker.stream().wrapping_mul(0x9e37_79b9) >> 26 & 63);
             if unpassed & stream != 0 {
@@ -43,6 +46,7 @@ impl Engine {
                     marker.is_head(now);
                     unpassed |= stream;
                     if unpassed.count_ones() == UNPASSED {
+                        settler.break_off_at(handle.index());
                         break;
                     }
                     continue;
