@@ -179,6 +179,29 @@ fn a_new_shape_at_every_launch_holds() {
     }
 }
 
+/// From the very first one: a graph that nobody has seen is held like anything else.
+#[test]
+fn the_first_launches_of_graphs_are_held() {
+    for percent in [2, 10, 50] {
+        for ns in [100 * US, 2 * MS, 10 * MS] {
+            // One graph that is launched again and again; a new one each time.
+            for graphs in [1, 1_000_000] {
+                let (model, process) = (Model::new(), Process::new(percent));
+                let mut count = 0;
+                let seconds = if percent == 2 { 4 } else { 1 };
+                let got = share(&model, seconds, || {
+                    count += 1;
+                    process.launch_graph(&model, 0x5000, count % graphs * 16, ns);
+                });
+                println!("graphs of {} us: {percent} % asked, {got:.0} got", ns / US);
+                // A new graph counts as 2 ms until it ends.
+                let queued = 3.0 * ns as f64 / (seconds * MS) as f64;
+                assert!(got <= f64::from(percent) * 10.0 + 10.0 + queued, "{got}");
+            }
+        }
+    }
+}
+
 #[test]
 fn joined_launches_are_learned_without_markers_between_them() {
     let (model, process) = (Model::new(), Process::new(30));

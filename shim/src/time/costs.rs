@@ -3,7 +3,7 @@
 //! A table of fixed size, set-associative, without lock or allocation. A reader that meets an entry while
 //! it is being replaced gets another shape's cost: an estimate that is wrong once, and settled like any.
 
-use quota_abi::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::shape::Work;
 
@@ -118,6 +118,8 @@ pub(crate) struct Costs {
     functions: [Set; FUNCTION_SETS],
     histogram: [AtomicU32; BUCKETS],
     counted: AtomicU32,
+    /// What most graphs of this process cost; 0: none was measured.
+    graphs: AtomicI64,
     generation: AtomicU64,
 }
 
@@ -128,6 +130,7 @@ impl Costs {
             functions: [const { Set::new() }; FUNCTION_SETS],
             histogram: [const { AtomicU32::new(0) }; BUCKETS],
             counted: AtomicU32::new(0),
+            graphs: AtomicI64::new(0),
             generation: AtomicU64::new(0),
         }
     }
@@ -159,16 +162,19 @@ impl Costs {
     }
 
     /// The cost of a shape, which is entered with a guess where it is not known: from the cost of other
-    /// sizes of the function, from what most work of this process costs, or else [`FIRST_GUESS`].
+    /// sizes of the function, from what most work of this process costs, or else [`FIRST_GUESS`]. How much is in a graph,
+    /// single kernels do not tell, but other graphs.
     pub(crate) fn find_or_guess(&self, work: &Work) -> Cost {
         if let Some(cost) = self.find(work.shape) {
             return cost;
         }
+        let by_others = if work.is_graph() {
+            Some(self.graphs.load(Relaxed)).filter(|ns| *ns != 0)
+        } else {
+            self.by_function(work).or_else(|| self.most_cost())
+        };
         let guess = Cost {
-            ns: self
-                .by_function(work)
-                .or_else(|| self.most_cost())
-                .unwrap_or(FIRST_GUESS),
+            ns: by_others.unwrap_or(FIRST_GUESS),
             samples: 0,
             waits: false,
         };
@@ -196,8 +202,13 @@ impl Costs {
             ..old
         };
         entry.value.store(new.pack(), Relaxed);
-        self.count(new.ns);
-        if function != 0 {
+        if function == 0 {
+            // Follows the longest quickly and the shorter ones slowly.
+            let graphs = self.graphs.load(Relaxed);
+            let lower = graphs - (graphs - new.ns) / 8;
+            self.graphs.store(new.ns.max(lower), Relaxed);
+        } else {
+            self.count(new.ns);
             let value = u64::from(u32::try_from(new.ns).unwrap_or(u32::MAX))
                 | u64::from(u32::try_from(size).unwrap_or(u32::MAX)) << 32;
             if let Some(entry) = self
@@ -346,6 +357,24 @@ mod tests {
         }
         let guess = costs.find_or_guess(&work(99, 1)).ns;
         assert!((50_000..70_000).contains(&guess), "{guess}");
+    }
+
+    #[test]
+    fn a_graph_that_is_not_known_costs_what_graphs_cost() {
+        let costs = Costs::new();
+        let graph = |exec| Work::graph(exec, 0, work(1, 1).stream);
+        assert_eq!(costs.find_or_guess(&graph(0x100)).ns, FIRST_GUESS);
+        for function in 10..30 {
+            measure(&costs, &work(function, 1), 5_000);
+        }
+        assert_eq!(costs.find_or_guess(&graph(0x200)).ns, FIRST_GUESS);
+        measure(&costs, &graph(0x100), 50_000_000);
+        assert_eq!(costs.find_or_guess(&graph(0x300)).ns, 50_000_000);
+        for exec in 1..40 {
+            measure(&costs, &graph(0x1000 * exec), 100_000);
+        }
+        let guess = costs.find_or_guess(&graph(0x400)).ns;
+        assert!((100_000..1_000_000).contains(&guess), "{guess}");
     }
 
     #[test]

@@ -250,6 +250,21 @@ impl Process {
             stream,
             joined,
         );
+        self.submit(model, &work, ns);
+    }
+
+    /// Launches an executable graph that takes `ns`.
+    pub(super) fn launch_graph(&self, model: &Model, stream: usize, exec: usize, ns: u64) {
+        let stream = Stream {
+            handle: stream,
+            per_thread: false,
+        };
+        let work = Work::graph(exec, self.engine.costs.generation(), stream);
+        self.submit(model, &work, ns);
+    }
+
+    fn submit(&self, model: &Model, work: &Work, ns: u64) {
+        let stream = work.stream;
         let launched = || {
             model.launch(stream.key(), ns);
             CUresult::CUDA_SUCCESS
@@ -258,7 +273,7 @@ impl Process {
         let answer = self
             .engine
             .spend(thread, work.shape, stream, &launched)
-            .unwrap_or_else(|| self.engine.refill(model, thread, &work, &launched));
+            .unwrap_or_else(|| self.engine.refill(model, thread, work, &launched));
         assert_eq!(answer, CUresult::CUDA_SUCCESS);
     }
 }

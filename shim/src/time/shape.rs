@@ -127,6 +127,11 @@ impl Work {
         }
     }
 
+    /// Whether it is a graph: many kernels in one call.
+    pub(crate) fn is_graph(&self) -> bool {
+        self.function == 0
+    }
+
     /// A graph that was instantiated.
     pub(crate) fn graph(exec: usize, generation: u64, stream: Stream) -> Self {
         Self {
