@@ -9,7 +9,7 @@ use cuda_headers::driver::{
 };
 use cuda_headers::fns;
 
-use crate::guard::Aside;
+use crate::guard::{Aside, outside};
 use crate::hook::hooks;
 use crate::time::{self, Block, traffic};
 
@@ -368,7 +368,10 @@ fn block<B: Block>(
     let on = time::stream(stream.unwrap_or(NULL_STREAM), per_thread);
     match (traffic::of(block), stream) {
         (Some(traffic), _) => time::transfer(traffic, on, call),
-        (None, None) => time::interrupting(on, call),
+        (None, None) => {
+            let call = || outside(call);
+            time::interrupting(on, &call)
+        }
         (None, Some(stream)) => ends(stream, per_thread, call),
     }
 }
