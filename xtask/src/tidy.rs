@@ -3,6 +3,7 @@
 mod bytemap;
 mod diffs;
 mod links;
+mod named_tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>> {
     }
     findings.extend(bytemap::check(&files));
     findings.extend(diffs::check(&files));
+    findings.extend(named_tests::check(&files));
     findings.extend(memory_table::problem(root).map(|what| Finding {
         error: true,
         path: "docs/memory.md".into(),
