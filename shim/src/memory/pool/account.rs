@@ -5,6 +5,7 @@ use cuda_headers::driver::{CUmemoryPool, CUstream};
 use quota_abi::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::super::number_of;
+use super::charge::{Place, Pool, State};
 use super::streams::Streams;
 use super::{Default, ask};
 use crate::device::Device;
@@ -12,8 +13,6 @@ use crate::driver::relaxed;
 use crate::process::{self, Process};
 use crate::table::Table;
 
-/// What the driver takes for a pool at a time, or more.
-const STEP: u64 = 32 << 20;
 /// Pools that are visited at a time, since the driver is not called under a table's lock.
 const AT_A_TIME: usize = 32;
 
@@ -43,47 +42,7 @@ pub(crate) struct Pools {
     /// Numbers ids and questions.
     next: AtomicU64,
     /// Requests that are being served, from whichever pool.
-    served: AtomicU32,
-}
-
-/// Where a pool's memory lies.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// On the device of this number.
-    Device(u16),
-    /// In host memory: never charged.
-    Host,
-    /// Another process's pool: each allocation that is imported from it is charged for itself.
-    Imported,
-}
-
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-enum State {
-    /// One that the program made.
-    Alive,
-    /// The device's own, whose memory goes with the device's last context.
-    BuiltIn,
-    /// Destroyed: the driver keeps what it has until everything handed out has been freed.
-    Destroyed,
-}
-
-#[derive(Copy, Clone)]
-pub(super) struct Pool {
-    handle: u64,
-    pub(super) place: Place,
-    state: State,
-    /// Bytes handed out.
-    handed: u64,
-    /// Bytes that the driver held when it was last asked.
-    reserved: u64,
-    /// Bytes charged.
-    charged: u64,
-    /// Requests from it that the driver may be serving at this moment. What the driver takes for them they answer for themselves.
-    pending: u32,
-    /// Number of the question that told `reserved`.
-    asked: u64,
-    /// Where its memory was freed in order.
-    streams: Streams,
+    pub(super) served: AtomicU32,
 }
 
 /// What is to be done about a pool's charge.
@@ -93,15 +52,6 @@ struct Correction {
     refund: u64,
     /// Charged too little.
     growth: u64,
-}
-
-/// A request that is being served.
-pub(super) struct Served<'a>(&'a Pools);
-
-impl Drop for Served<'_> {
-    fn drop(&mut self) {
-        self.0.served.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Pools {
@@ -197,40 +147,7 @@ impl Pools {
         refund
     }
 
-    /// Gives the pools' slack back if a request is larger than all the slack of its own pool, so that the driver takes a new
-    /// segment for it, and that does not fit beside the slack.
-    pub(super) fn clear_way(&self, device: &Device, id: u64, bytes: u64) {
-        let Some(pool) = self.known.get(id) else {
-            return;
-        };
-        let slack = pool.charged.saturating_sub(pool.handed);
-        let segment = bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX);
-        if slack > 0 && bytes > slack && segment > left(device) {
-            self.trim(device);
-        }
-    }
-
-    /// Lets a request in: near the limit one at a time, since each may make the driver take more than it asks for. `None` while
-    /// others are being served.
-    pub(super) fn enter(&self, device: &Device, bytes: u64) -> Option<Served<'_>> {
-        let left = left(device);
-        let enter = |others: u32| {
-            let all = bytes.max(STEP).saturating_mul(u64::from(others) + 1);
-            (others == 0 || all <= left).then(|| others.saturating_add(1))
-        };
-        self.served
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, enter)
-            .ok()
-            .map(|_| Served(self))
-    }
-
-    /// Lets a request in that has waited long enough: whoever is being served may be stopped in the middle.
-    pub(super) fn insist(&self) -> Served<'_> {
-        self.served.fetch_add(1, Ordering::Relaxed);
-        Served(self)
-    }
-
-    /// The same where what has just been allocated can still be undone: `false` if it does not fit, even after slack
+    /// Corrects a pool's charge where what has just been allocated can still be undone: `false` if it does not fit, even after slack
     /// has been given back.
     pub(super) fn admit(&self, process: &Process, device: &Device, id: u64) -> bool {
         let fits = self.fits(process, device, id);
@@ -442,12 +359,6 @@ impl Pools {
     }
 }
 
-/// Bytes that the group may still take.
-fn left(device: &Device) -> u64 {
-    let left = |limit: u64| limit.saturating_sub(device.usage());
-    device.memory.map_or(u64::MAX, left)
-}
-
 /// Puts an entry into its place among the lowest.
 fn insert(lowest: &mut [(u64, u64)], mut entry: (u64, u64)) {
     for place in lowest {
@@ -457,99 +368,9 @@ fn insert(lowest: &mut [(u64, u64)], mut entry: (u64, u64)) {
     }
 }
 
-impl Pool {
-    const fn new(handle: u64, place: Place, state: State) -> Self {
-        Self {
-            handle,
-            place,
-            state,
-            handed: 0,
-            reserved: 0,
-            charged: 0,
-            pending: 0,
-            asked: 0,
-            streams: Streams::NONE,
-        }
-    }
-
-    /// What it should be charged: a destroyed pool keeps what the driver held until the last of it comes back.
-    fn wanted(&self) -> u64 {
-        if self.state == State::Destroyed && self.handed == 0 {
-            return 0;
-        }
-        self.handed.max(self.reserved)
-    }
-
-    /// Hands out `bytes`; what that adds to the charge.
-    pub(super) fn hand_out(&mut self, bytes: u64) -> u64 {
-        self.pending = self.pending.saturating_add(1);
-        self.handed = self.handed.saturating_add(bytes);
-        let growth = self.handed.saturating_sub(self.charged);
-        self.charged = self.charged.saturating_add(growth);
-        growth
-    }
-
-    /// Undoes [`Self::hand_out`], whose growth was not kept. What else is to be given back.
-    pub(super) fn take_back(&mut self, bytes: u64, growth: u64) -> u64 {
-        self.pending = self.pending.saturating_sub(1);
-        self.handed = self.handed.saturating_sub(bytes);
-        self.charged = self.charged.saturating_sub(growth);
-        self.lower()
-    }
-
-    /// Lowers the charge to what is wanted; what to give back.
-    fn lower(&mut self) -> u64 {
-        let refund = self.charged.saturating_sub(self.wanted());
-        self.charged -= refund;
-        refund
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn pool() -> Pool {
-        Pool::new(1, Place::Device(0), State::Alive)
-    }
-
-    #[test]
-    fn a_pool_is_charged_the_larger_of_handed_out_and_reserved() {
-        let mut pool = pool();
-        assert_eq!(pool.hand_out(100), 100);
-        pool.reserved = 250;
-        assert_eq!((pool.lower(), pool.wanted()), (0, 250));
-        pool.charged = 250;
-        assert_eq!(pool.hand_out(100), 0, "out of what is reserved");
-        pool.handed = 0;
-        pool.reserved = 50;
-        assert_eq!(pool.lower(), 200);
-    }
-
-    #[test]
-    fn what_failed_is_taken_back_even_if_the_pool_shrank_meanwhile() {
-        let mut pool = pool();
-        (pool.reserved, pool.charged) = (200, 200);
-        assert_eq!(pool.hand_out(150), 0);
-        pool.reserved = 0;
-        assert_eq!(pool.lower(), 50);
-        assert_eq!(
-            pool.take_back(150, 0),
-            150,
-            "nobody else would give it back"
-        );
-        assert_eq!(pool.charged, 0);
-    }
-
-    #[test]
-    fn a_destroyed_pool_holds_on_until_its_last_allocation() {
-        let mut pool = pool();
-        (pool.handed, pool.reserved, pool.charged) = (100, 320, 320);
-        pool.state = State::Destroyed;
-        assert_eq!(pool.lower(), 0);
-        pool.handed = 0;
-        assert_eq!(pool.lower(), 320);
-    }
 
     #[test]
     fn the_lowest_are_kept_in_order() {

@@ -8,7 +8,7 @@ use cuda_headers::driver::{
 };
 
 use super::super::number_of;
-use super::account::Place;
+use super::charge::Place;
 use super::{Default, PER_THREAD_STREAM};
 use crate::context;
 use crate::device::Device;

@@ -7,8 +7,9 @@ use cuda_headers::driver::{
 
 use super::super::deferred;
 use super::super::number_of;
-use super::account::{Place, knows_streams};
+use super::account::knows_streams;
 use super::ask;
+use super::charge::Place;
 use crate::context;
 use crate::device::Device;
 use crate::driver::relaxed;

@@ -6,14 +6,16 @@
 
 mod account;
 mod ask;
+mod charge;
 mod life;
 mod streams;
+mod turns;
 
 use cuda_headers::driver::{CUdeviceptr, CUmemoryPool, CUresult, CUstream};
 
-use self::account::Place;
 pub(crate) use self::account::{Pools, has_slack, knows_streams};
 pub(in crate::memory) use self::ask::is_capturing;
+use self::charge::Place;
 pub(crate) use self::life::{create, destroy, import, name, stream_goes, trim};
 pub(in crate::memory) use self::streams::STREAMS;
 use super::{Owner, Record, make_room, remember, reserve, rounded};
