@@ -69,7 +69,7 @@ impl Turn<'_> {
                 context,
             });
         }
-        self.check(&answer, expect, crate::turn::KNOWN_TWINS)
+        self.check(&answer, expect, false)
     }
 
     pub(super) fn destroy_array(&mut self, which: u8) -> Result {

@@ -23,6 +23,7 @@ mod linear;
 mod model;
 mod physical;
 mod pools;
+mod regressions;
 mod rest;
 mod shared;
 mod step;

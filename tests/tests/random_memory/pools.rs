@@ -78,9 +78,6 @@ impl Turn<'_> {
             return Ok(());
         };
         let Pool { slot, device, .. } = self.model().pools[number];
-        if crate::turn::KNOWN_DESTROYED && self.model().busy {
-            return Ok(());
-        }
         let answer = self.call(&format!("cuMemPoolDestroy ${slot}"));
         let model = self.model();
         model.pools[number].destroyed = true;
@@ -136,12 +133,7 @@ impl Turn<'_> {
         };
         let (stream, context) = self.stream(stream);
         let slot = self.model().addresses[number].slot;
-        let model = self.model();
-        if let Of::Pool(pool) = model.addresses[number].of
-            && crate::turn::KNOWN_DESTROYED
-            && model.busy
-            && model.pools[pool].destroyed
-        {
+        if crate::turn::KNOWN_FOREIGN && self.model().busy && context != self.model().current() {
             return Ok(());
         }
         self.withdraw(|address| address.slot == slot)?;
