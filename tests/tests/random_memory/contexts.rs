@@ -26,9 +26,6 @@ impl Turn<'_> {
     }
 
     pub(super) fn release_primary(&mut self, device: usize) -> Result {
-        if crate::turn::KNOWN_GOES {
-            self.rest()?;
-        }
         let retained = self.model().retained[device];
         if retained == 1 {
             self.withdraw(|address| address.of == Of::Context(device))?;
@@ -49,9 +46,6 @@ impl Turn<'_> {
     }
 
     pub(super) fn reset_primary(&mut self, device: usize) -> Result {
-        if crate::turn::KNOWN_GOES {
-            self.rest()?;
-        }
         self.withdraw(|address| address.of == Of::Context(device))?;
         let answer = self.call(&format!("cuDevicePrimaryCtxReset_v2 {device}"));
         if answer.success() {
@@ -78,9 +72,6 @@ impl Turn<'_> {
     }
 
     pub(super) fn destroy_context(&mut self, which: u8) -> Result {
-        if crate::turn::KNOWN_GOES {
-            self.rest()?;
-        }
         let contexts = self.model().contexts.iter().enumerate();
         let made = contexts
             .filter(|(_, c)| c.alive && !c.primary)

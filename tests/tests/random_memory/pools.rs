@@ -133,9 +133,6 @@ impl Turn<'_> {
         };
         let (stream, context) = self.stream(stream);
         let slot = self.model().addresses[number].slot;
-        if crate::turn::KNOWN_FOREIGN && self.model().busy && context != self.model().current() {
-            return Ok(());
-        }
         self.withdraw(|address| address.slot == slot)?;
         let answer = self.call(&format!("cuMemFreeAsync ${slot} {stream}"));
         if answer.success() {

@@ -82,7 +82,7 @@ impl Turn<'_> {
     }
 
     /// Waits for everything, after which nothing is a matter of time.
-    pub(super) fn rest(&mut self) -> Result {
+    fn rest(&mut self) -> Result {
         for context in 0..self.model().contexts.len() {
             if self.model().busy && self.model().contexts[context].alive {
                 self.set_current(context)?;

@@ -10,9 +10,6 @@ use crate::world::{Ask, Expect, LIMITS, World};
 pub(crate) type Result = std::result::Result<(), String>;
 
 pub(crate) const RELEASE_THRESHOLD: u32 = 4;
-pub(crate) const KNOWN_FOREIGN: bool = true;
-pub(crate) const KNOWN_GOES: bool = true;
-pub(crate) const KNOWN_NEEDS: bool = true;
 
 /// Carries out a program from an empty group to an empty group.
 pub(crate) fn play(world: &mut World, program: &[Step]) -> Result {
