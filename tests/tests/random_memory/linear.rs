@@ -83,7 +83,7 @@ impl Turn<'_> {
     pub(super) fn free_again(&mut self, which: u8) -> Result {
         let model = self.model();
         let addresses = model.addresses.iter().enumerate();
-        let gone = addresses.filter(|(_, a)| !a.live && model.is_nobodys(a.address));
+        let gone = addresses.filter(|(_, a)| !a.live && model.is_nothings(a.address));
         let Some(number) = nth(which, gone.map(|(number, _)| number)) else {
             return Ok(());
         };

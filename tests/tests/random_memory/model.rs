@@ -162,6 +162,9 @@ impl Process {
 
     /// A context is gone, and what goes with it.
     pub(crate) fn end(&mut self, context: usize) {
+        if !self.contexts[context].alive {
+            return;
+        }
         self.contexts[context].alive = false;
         self.streams.retain(|stream| stream.context != context);
         self.arrays.retain(|array| array.context != context);
@@ -206,6 +209,14 @@ impl Process {
             .addresses
             .iter()
             .any(|other| other.live && other.address == address)
+    }
+
+    /// Whether nothing at all is there: neither memory nor a node of a graph, which has an address before it has memory.
+    pub(crate) fn is_nothings(&self, address: u64) -> bool {
+        let graphs = self.graphs.iter().flat_map(|graph| &graph.nodes);
+        let execs = self.execs.iter().flat_map(|exec| &exec.nodes);
+        let mut nodes = graphs.chain(execs).chain(&self.orphans);
+        self.is_nobodys(address) && !nodes.any(|node| node.address == address)
     }
 }
 

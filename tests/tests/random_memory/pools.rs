@@ -133,6 +133,12 @@ impl Turn<'_> {
         };
         let (stream, context) = self.stream(stream);
         let slot = self.model().addresses[number].slot;
+        // What becomes of memory whose context goes before another context's stream gets to its free is not documented.
+        let model = self.model();
+        let of = model.addresses[number].of;
+        if model.busy && matches!(of, Of::Context(own) if context != Some(own)) {
+            return Ok(());
+        }
         self.withdraw(|address| address.slot == slot)?;
         let answer = self.call(&format!("cuMemFreeAsync ${slot} {stream}"));
         if answer.success() {

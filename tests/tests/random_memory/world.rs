@@ -267,7 +267,9 @@ impl World {
         let limit = LIMITS[device];
         let usage = self.ledger(device).usage();
         match answer.code {
-            Some(0) if usage > limit => Err(format!("admitted up to {usage} of {limit}")),
+            Some(0) if usage > limit && bytes > 0 => {
+                Err(format!("admitted up to {usage} of {limit}"))
+            }
             Some(0) => Ok(()),
             Some(2) => {
                 if exact && answer.calls > 0 {
