@@ -68,6 +68,8 @@ pub(crate) struct Pool {
     pub(crate) slot: usize,
     pub(crate) device: usize,
     pub(crate) destroyed: bool,
+    /// A request was refused after the driver had been called, while there was work.
+    pub(crate) undone: bool,
 }
 
 #[derive(Debug)]

@@ -141,6 +141,7 @@ impl Turn<'_> {
                 slot,
                 device,
                 destroyed,
+                ..
             } = self.model().pools[pool];
             if pool < DEVICES {
                 let _ = self

@@ -68,6 +68,7 @@ fn begin(world: &mut World, process: usize) -> Result {
             slot,
             device,
             destroyed: false,
+            undone: false,
         });
         turn.model().current_pool[device] = device;
     }
