@@ -4,7 +4,7 @@
 #include "account.h"
 
 CUresult cuArray3DCreate_v2(CUarray *, const void *);
-enum { THREADS = 3, ROUNDS = 200 };
+enum { THREADS = 3, ROUNDS = 5000 };
 
 static CUcontext shared;
 static pthread_barrier_t barrier;

@@ -100,9 +100,16 @@ static void import_act(char letter) {
         COUNTED(64 * MIB);
         break;
     case 'l':
-        // The exporter has gone; the memory has not.
+        // The exporter has let go of it.
         COUNTED(64 * MIB);
         break;
+    case 'd': {
+        // The exporter has gone, and is cleared away after, before anything is refused; the memory is still here.
+        CUdeviceptr none;
+        REFUSED(cuMemAlloc_v2, CU(cuMemAlloc_v2)(&none, 2 * GIB));
+        COUNTED(64 * MIB);
+        break;
+    }
     case 'u':
         OK(CU(cuMemUnmap)(at, 64 * MIB));
         here = 0;
@@ -123,7 +130,7 @@ int main(int count, char **arguments) {
     tell(&exporter, 'r');
     tell(&importer, 'l');
     dismiss(&exporter);
-    tell(&importer, 'l');
+    tell(&importer, 'd');
     tell(&importer, 'u');
     dismiss(&importer);
     return 0;

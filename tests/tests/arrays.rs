@@ -13,6 +13,21 @@ fn every_shape() {
     let _ = quota(sim.client("arrays")).run().ok();
 }
 
+/// Of a driver that does not tell what arrays need: charged by the descriptor.
+#[test]
+fn every_shape_by_its_descriptor() {
+    let sim = Sim::new().with("GPU_SIM_DEFERRED_ARRAYS", "0");
+    let _ = quota(sim.client("arrays")).run().ok();
+}
+
+/// To ask the driver waits for nothing that runs.
+#[test]
+fn made_beside_a_kernel_that_never_ends() {
+    let sim = Sim::new();
+    let client = quota(sim.client("array_beside_kernel")).run().ok();
+    assert_eq!(client.stdout, "made\n");
+}
+
 /// A device that takes more for an array than its descriptor says: charged what it takes.
 #[test]
 fn what_the_device_needs() {

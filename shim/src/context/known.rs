@@ -99,12 +99,19 @@ impl Contexts {
         })
     }
 
-    /// Forgets a context that is about to be destroyed.
+    /// Forgets a handle that is about to end.
     pub(super) fn take(&self, handle: CUcontext) -> Option<Known> {
         let known = self.known.remove(key(handle));
         self.recent.forget(key(handle));
-        self.ends.fetch_add(1, Ordering::AcqRel);
         known
+    }
+
+    /// Forgets a context that has been destroyed. Its handle may belong to a new one by now.
+    pub(super) fn ended(&self, handle: CUcontext, id: u32) {
+        self.known.remove_if(key(handle), |known| known.id == id);
+        self.recent.forget(key(handle));
+        // SYNC POINT with `is_gone`: who still sees the old count has a record that is looked for after this.
+        self.ends.fetch_add(1, Ordering::AcqRel);
     }
 
     /// It has not been destroyed.
@@ -112,9 +119,19 @@ impl Contexts {
         let _ = self.known.get_or_insert(key(handle), known);
     }
 
-    /// Adds a context, or finds the one of the same handle; and whether it is new.
-    pub(super) fn add(&self, handle: CUcontext, device: &Device) -> (Known, bool) {
-        self.insert(handle, device, self.number(), false)
+    /// Adds a context that the driver has just made. What is known of its handle is of one that is gone.
+    pub(super) fn add(&self, handle: CUcontext, device: &Device) {
+        let fresh = Known::new(self.number(), device, false);
+        let _ = self.known.insert(key(handle), fresh);
+        self.recent.forget(key(handle));
+    }
+
+    /// Adds a context that was made unseen, or finds the one of the same handle; and whether it is new.
+    pub(super) fn meet(&self, handle: CUcontext, device: &Device) -> (Known, bool) {
+        let fresh = Known::new(self.number(), device, false);
+        let known = self.known.get_or_insert(key(handle), fresh);
+        let known = known.unwrap_or(fresh);
+        (known, known.id == fresh.id)
     }
 
     /// Adds a handle of a device's primary context. One that is known from an earlier life of it, and about to be
@@ -127,28 +144,12 @@ impl Contexts {
             }
             contexts.primary_id
         };
-        let (known, _) = self.insert(handle, device, id, true);
-        if known.id != id {
-            let renewed = Known {
-                id,
-                primary: true,
-                ..known
-            };
-            let _ = self.known.insert(key(handle), renewed);
+        let fresh = Known::new(id, device, true);
+        let known = self.known.get_or_insert(key(handle), fresh);
+        if known.is_ok_and(|known| known.id != id) {
+            let _ = self.known.insert(key(handle), fresh);
             self.recent.forget(key(handle));
         }
-    }
-
-    fn insert(&self, handle: CUcontext, device: &Device, id: u32, primary: bool) -> (Known, bool) {
-        let fresh = Known {
-            id,
-            device: u16::try_from(device.number).unwrap_or(0),
-            primary,
-            attached: 0,
-        };
-        let known = self.known.get_or_insert(key(handle), fresh);
-        let known = known.unwrap_or(fresh);
-        (known, known.id == id)
     }
 
     fn number(&self) -> u32 {
@@ -207,6 +208,15 @@ impl Contexts {
 }
 
 impl Known {
+    fn new(id: u32, device: &Device, primary: bool) -> Self {
+        Self {
+            id,
+            device: u16::try_from(device.number).unwrap_or(0),
+            primary,
+            attached: 0,
+        }
+    }
+
     fn pack(self) -> u64 {
         u64::from(self.id) << 32 | u64::from(self.device) << 1 | u64::from(self.primary)
     }

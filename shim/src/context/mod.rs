@@ -110,15 +110,14 @@ pub(crate) fn create(
 /// `cuCtxDestroy`: with a context go the linear, managed and array memory allocated in it.
 pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let process = process::limited()?;
-    // Forgotten before the driver is called: afterwards another thread may get the same handle for a new context.
-    let known = process.contexts.take(handle).ok_or(Aside::Unknown)?;
+    // Known until the driver has destroyed it: another thread that has it current would take it for one made unseen.
+    let known = process.contexts.find(handle).ok_or(Aside::Unknown)?;
     time::context_goes(handle);
     let paused = process.memory.deferred.pause();
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
+        process.contexts.ended(handle, known.id);
         gone(process, known);
-    } else {
-        process.contexts.put_back(handle, known);
     }
     drop(paused);
     Ok(answer)
@@ -166,7 +165,7 @@ fn meet(process: &'static Process, handle: CUcontext) -> Result<Known, Aside> {
         return Err(Aside::NoContext);
     }
     let device = process.devices.get(number).ok_or(Aside::Unknown)?;
-    let (known, new) = process.contexts.add(handle, device);
+    let (known, new) = process.contexts.meet(handle, device);
     if new {
         // Of several threads that meet it, one counts it.
         let mut contexts = device.contexts.lock();

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use cuda_headers::driver::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUmipmappedArray, CUresult};
 
 use crate::ctx::Context;
+use crate::device;
 use crate::handles::{Kind, Table};
 use crate::memory::{self, Family, Owner};
 use sparse::Backing;
@@ -59,6 +60,9 @@ fn shape(descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Result<(usize, usize, usize), 
     }
     // Documented for sparse arrays: 2D, 2D layered, or 3D. Both kinds at once make no sense.
     let one_dimension = descriptor.Height == 0;
+    if flags & DEFERRED != 0 && !device::deferred_arrays() {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
     if flags & SPARSE != 0 && (one_dimension || flags & DEFERRED != 0) {
         return Err(INVALID);
     }

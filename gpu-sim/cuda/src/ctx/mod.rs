@@ -183,6 +183,7 @@ fn bring_to_life(context: &Context) -> Result<(), CUresult> {
     member
         .context_created(context.core_device)
         .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+    crate::memory::on_context_begin(context.id);
     context.alive.store(true, Ordering::Release);
     Ok(())
 }

@@ -90,6 +90,9 @@ pub(crate) fn value(device: &Device, attribute: Attribute) -> Option<c_int> {
         Attribute::CU_DEVICE_ATTRIBUTE_NUMA_ID => -1,
         // Handle type bits: a file descriptor.
         Attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES => 1,
+        Attribute::CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED => {
+            c_int::from(deferred_arrays())
+        }
         Attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED => c_int::from(multicast()),
         Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE => 0,
         Attribute::CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT => 1,
@@ -116,11 +119,17 @@ pub(crate) fn value(device: &Device, attribute: Attribute) -> Option<c_int> {
         | Attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR
         | Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS
         | Attribute::CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED
-        | Attribute::CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED
         | Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
         | Attribute::CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED => 1,
         other => return texture(other),
     })
+}
+
+/// Whether arrays can be made that get their memory later: not by older drivers (`GPU_SIM_DEFERRED_ARRAYS=0`).
+pub(crate) fn deferred_arrays() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    let none = || std::env::var_os("GPU_SIM_DEFERRED_ARRAYS").is_some_and(|value| value == "0");
+    *WANTED.get_or_init(|| !none())
 }
 
 /// Whether there are multicast objects (`GPU_SIM_MULTICAST=1`): they can be made and bound, but not written to, which is too

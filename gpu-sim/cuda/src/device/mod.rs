@@ -15,7 +15,7 @@ use gpu_sim_core::{Card, DeviceInfo, Simulation, uuid_text};
 use crate::entry::{answer, early_entry, entry, null_mode, out};
 use crate::state;
 
-pub(crate) use attributes::multicast;
+pub(crate) use attributes::{deferred_arrays, multicast};
 pub(crate) use peer::{accessible, on_context_destroy};
 
 /// A device that the application sees.

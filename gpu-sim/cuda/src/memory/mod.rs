@@ -10,6 +10,7 @@ mod managed;
 mod ranges;
 mod table;
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_headers::driver::{CUdevice, CUresult};
@@ -32,6 +33,8 @@ pub(crate) const GRAIN: usize = 512;
 pub(crate) struct Memory {
     pub(crate) arena: Arena,
     pub(crate) table: Table,
+    /// Contexts that have ended.
+    ended: HashSet<u64>,
     linear: Heap,
     modules: Heap,
     host: Heap,
@@ -76,6 +79,7 @@ pub(crate) fn lock() -> Result<Locked, CUresult> {
         *guard = Some(Memory {
             arena,
             table: Table::default(),
+            ended: HashSet::new(),
             linear: Heap::linear(),
             modules: Heap::modules(),
             host: Heap::host(),
@@ -146,6 +150,10 @@ pub(crate) fn allocate(owner: Owner, size: usize, family: Family) -> Result<usiz
     }
     let rounded = rounded(size, GRAIN)?;
     let mut memory = lock()?;
+    if memory.ended.contains(&owner.context) {
+        // By another thread, since this one looked.
+        return Err(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
     let (heap, arena) = memory.heap(family);
     let base = heap.take(arena, owner, rounded)?;
     memory
@@ -209,12 +217,20 @@ pub(crate) fn find(address: u64) -> Option<Allocation> {
     lock().ok()?.table.find(address).cloned()
 }
 
+/// A context begins, which a primary one does more than once.
+pub(crate) fn on_context_begin(context: u64) {
+    if let Ok(mut memory) = lock() {
+        memory.ended.remove(&context);
+    }
+}
+
 /// Frees the linear and managed memory of a context that ends. Nothing runs on it any more.
 pub(crate) fn on_context_destroy(context: u64) {
     array::on_context_destroy(context);
     external::on_context_destroy(context);
     ipc::on_context_destroy(context);
     let Ok(mut memory) = lock() else { return };
+    memory.ended.insert(context);
     for gone in memory.table.take_of(context) {
         ipc::freed(gone.base);
         let (heap, arena) = memory.heap(gone.family);
