@@ -29,6 +29,18 @@ const LONGEST_DEBT: u64 = 60_000_000_000;
 /// What is given back raises the level to what this time earns, ns, at most.
 const MOST_GIVEN_BACK: u64 = 1_000_000_000;
 
+/// Nothing is called typical that takes longer, ns.
+const MOST_TYPICAL: i64 = 1_000_000_000;
+
+/// What is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A kernel.
+    Kernel = 0,
+    /// An executable graph.
+    Graph = 1,
+}
+
 /// The most that one charge can take from the level: it cannot overflow.
 const MOST_CHARGED: i64 = 100_000_000_000;
 
@@ -128,7 +140,8 @@ pub struct Bucket {
     estimated: AtomicU64,
     /// Launches admitted because they had waited long enough, not because there was time for them.
     forced: AtomicU64,
-    reserved_statistics: [AtomicU64; 2],
+    /// What a launch of a kernel, and of a graph, takes in this group: for a process that has not measured any. 0: unknown.
+    typical: [AtomicU64; 2],
 }
 
 const _: () = {
@@ -147,6 +160,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Bucket, measured) == 88);
     assert!(std::mem::offset_of!(Bucket, estimated) == 96);
     assert!(std::mem::offset_of!(Bucket, forced) == 104);
+    assert!(std::mem::offset_of!(Bucket, typical) == 112);
 };
 
 /// What [`Bucket::take`] answers.
@@ -261,6 +275,24 @@ impl Bucket {
             .fetch_add(estimated.max(0).unsigned_abs(), Relaxed);
         self.measured
             .fetch_add(measured.max(0).unsigned_abs(), Relaxed);
+    }
+
+    /// Takes note of what a launch took: follows the longest at once, and shorter ones slowly. Two processes at once may lose
+    /// one of the two; the next one makes up for it.
+    pub fn learn(&self, kind: Kind, gpu_ns: i64) {
+        let word = &self.typical[kind as usize];
+        let before = word.load(Relaxed);
+        let took = gpu_ns.max(0).unsigned_abs();
+        let after = took.max(before - before / 64);
+        if after != before {
+            word.store(after, Relaxed);
+        }
+    }
+
+    /// What a launch may take that this process knows nothing of; a second at most, whatever the region says.
+    pub fn typical(&self, kind: Kind) -> i64 {
+        let word = self.typical[kind as usize].load(Relaxed);
+        i64::try_from(word).unwrap_or(i64::MAX).min(MOST_TYPICAL)
     }
 
     /// Counts `launches` charged launches.
@@ -563,6 +595,23 @@ mod tests {
         bucket.settle(50_000 * MS_GPU, MS_GPU);
         let level = bucket.refill(BEGIN + 2 * MS, rate(2));
         assert!(level <= 20 * MS_GPU, "{level}");
+    }
+
+    #[test]
+    fn what_is_typical_follows_the_longest_and_forgets_it_slowly() {
+        let bucket = Bucket::default();
+        assert_eq!(bucket.typical(Kind::Kernel), 0);
+        bucket.learn(Kind::Kernel, 50 * MS_GPU);
+        bucket.learn(Kind::Kernel, MS_GPU);
+        let typical = bucket.typical(Kind::Kernel);
+        assert!((45 * MS_GPU..=50 * MS_GPU).contains(&typical), "{typical}");
+        assert_eq!(bucket.typical(Kind::Graph), 0);
+        for _ in 0..500 {
+            bucket.learn(Kind::Kernel, MS_GPU);
+        }
+        assert!(bucket.typical(Kind::Kernel) < 2 * MS_GPU);
+        bucket.typical[1].store(u64::MAX, Relaxed);
+        assert_eq!(bucket.typical(Kind::Graph), MOST_TYPICAL);
     }
 
     /// A new process finds the bucket as its group has left it.

@@ -241,11 +241,15 @@ pub(super) static GROUPS: &[Group] = &[
             "cuThreadExchangeStreamCaptureMode",
         ],
     ),
-    passes(
-        "asks, and puts nothing on the GPU",
-        &["cuEventQuery", "cuStreamQuery"],
+    group(
+        Waits,
+        &[
+            "cuEventQuery",
+            "cuEventSynchronize",
+            "cuStreamQuery",
+            "cuStreamSynchronize",
+        ],
     ),
-    group(Waits, &["cuEventSynchronize", "cuStreamSynchronize"]),
     passes(
         "the application's events; markers of the shim are its own",
         &[

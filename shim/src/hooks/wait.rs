@@ -32,6 +32,15 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
     fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult =
         |call| waits(Some(time::stream(hStream, true)), &call);
 
+    /// Where the answer is that all has ended, that is settled.
+    fn cuStreamQuery(hStream: CUstream) -> CUresult = |call| Ok(time::asked(call()));
+
+    /// As `cuStreamQuery`.
+    fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult = |call| Ok(time::asked(call()));
+
+    /// As `cuStreamQuery`.
+    fn cuEventQuery(hEvent: CUevent) -> CUresult = |call| Ok(time::asked(call()));
+
     /// The time that the stream waits is not work: what is open there ends before.
     fn cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
         |call| ends(hStream, false, &call);

@@ -202,6 +202,25 @@ fn the_first_launches_of_graphs_are_held() {
     }
 }
 
+/// One kernel of 50 ms for each process, one process after the other, as command line tools and test runners do.
+#[test]
+fn short_lived_processes_are_held_as_one() {
+    let bucket = Process::new(10).bucket;
+    let model = Model::new();
+    let mut count = 0;
+    let got = share(&model, 60, || {
+        let process = Process::with_bucket(10, bucket);
+        process.launch(&model, 0x5000, 7, 50 * MS);
+        model.synchronise(0x5000);
+        // Every other one ends without looking; what it is charged is what the others took.
+        count += 1;
+        if count % 2 == 1 {
+            process.engine.resume(&model, &process.thread);
+        }
+    });
+    within_a_point("processes of one kernel of 50 ms", 10, got);
+}
+
 #[test]
 fn joined_launches_are_learned_without_markers_between_them() {
     let (model, process) = (Model::new(), Process::new(30));

@@ -162,9 +162,9 @@ impl Costs {
     }
 
     /// The cost of a shape, which is entered with a guess where it is not known: from the cost of other
-    /// sizes of the function, from what most work of this process costs, or else [`FIRST_GUESS`]. How much is in a graph,
+    /// sizes of the function, from what most work of this process costs, or else from what is `typical` for the group and not less than [`FIRST_GUESS`]. How much is in a graph,
     /// single kernels do not tell, but other graphs.
-    pub(crate) fn find_or_guess(&self, work: &Work) -> Cost {
+    pub(crate) fn find_or_guess(&self, work: &Work, typical: impl FnOnce() -> i64) -> Cost {
         if let Some(cost) = self.find(work.shape) {
             return cost;
         }
@@ -174,7 +174,7 @@ impl Costs {
             self.by_function(work).or_else(|| self.most_cost())
         };
         let guess = Cost {
-            ns: by_others.unwrap_or(FIRST_GUESS),
+            ns: by_others.unwrap_or_else(|| typical().max(FIRST_GUESS)),
             samples: 0,
             waits: false,
         };
@@ -339,23 +339,23 @@ mod tests {
     }
 
     fn measure(costs: &Costs, work: &Work, ns: i64) {
-        costs.find_or_guess(work);
+        costs.find_or_guess(work, || 0);
         costs.learn(work.shape, work.function, work.size, (ns, ns));
     }
 
     #[test]
     fn guesses_come_from_the_nearest_thing_known() {
         let costs = Costs::new();
-        assert_eq!(costs.find_or_guess(&work(1, 100)).ns, FIRST_GUESS);
+        assert_eq!(costs.find_or_guess(&work(1, 100), || 0).ns, FIRST_GUESS);
         measure(&costs, &work(1, 100), 10_000);
         // Another size of the function: in proportion, never less.
-        assert_eq!(costs.find_or_guess(&work(1, 1000)).ns, 100_000);
-        assert_eq!(costs.find_or_guess(&work(1, 1)).ns, 10_000);
+        assert_eq!(costs.find_or_guess(&work(1, 1000), || 0).ns, 100_000);
+        assert_eq!(costs.find_or_guess(&work(1, 1), || 0).ns, 10_000);
         // Another function: what nine of ten measurements stay below.
         for function in 10..30 {
             measure(&costs, &work(function, 1), 50_000);
         }
-        let guess = costs.find_or_guess(&work(99, 1)).ns;
+        let guess = costs.find_or_guess(&work(99, 1), || 0).ns;
         assert!((50_000..70_000).contains(&guess), "{guess}");
     }
 
@@ -363,17 +363,17 @@ mod tests {
     fn a_graph_that_is_not_known_costs_what_graphs_cost() {
         let costs = Costs::new();
         let graph = |exec| Work::graph(exec, 0, work(1, 1).stream);
-        assert_eq!(costs.find_or_guess(&graph(0x100)).ns, FIRST_GUESS);
+        assert_eq!(costs.find_or_guess(&graph(0x100), || 0).ns, FIRST_GUESS);
         for function in 10..30 {
             measure(&costs, &work(function, 1), 5_000);
         }
-        assert_eq!(costs.find_or_guess(&graph(0x200)).ns, FIRST_GUESS);
+        assert_eq!(costs.find_or_guess(&graph(0x200), || 0).ns, FIRST_GUESS);
         measure(&costs, &graph(0x100), 50_000_000);
-        assert_eq!(costs.find_or_guess(&graph(0x300)).ns, 50_000_000);
+        assert_eq!(costs.find_or_guess(&graph(0x300), || 0).ns, 50_000_000);
         for exec in 1..40 {
             measure(&costs, &graph(0x1000 * exec), 100_000);
         }
-        let guess = costs.find_or_guess(&graph(0x400)).ns;
+        let guess = costs.find_or_guess(&graph(0x400), || 0).ns;
         assert!((100_000..1_000_000).contains(&guess), "{guess}");
     }
 

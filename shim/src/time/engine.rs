@@ -267,7 +267,7 @@ impl Engine {
             self.close_elsewhere(gpu, span);
             span.assign(work.stream);
         }
-        let cost = self.costs.find_or_guess(work);
+        let cost = self.costs.find_or_guess(work, || place.typical(work));
         let price = self.price(place, work, cost, now);
         let mut joined = self.stays_joined(span, work, cost);
         let ahead = thread.is_ahead(now);

@@ -25,6 +25,13 @@ pub(super) struct Place<'a> {
     pub(super) account: Account,
 }
 
+impl Place<'_> {
+    /// What work of this kind takes in the group.
+    pub(super) fn typical(&self, work: &Work) -> i64 {
+        self.account.bucket.typical(work.kind())
+    }
+}
+
 /// How long one launch waits at most.
 ///
 /// While work of this process is in flight, it may be waiting for this very launch, and every moment of waiting
@@ -190,7 +197,7 @@ impl Engine {
             device,
             account,
         };
-        let price = self.costs.find_or_guess(work).ns;
+        let price = self.costs.find_or_guess(work, || place.typical(work)).ns;
         let thread = Thread::new();
         gpu.quietly(|| {
             self.settle(gpu, place, gpu.now());

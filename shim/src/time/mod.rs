@@ -247,6 +247,15 @@ pub(crate) fn interrupt_all() {
     }
 }
 
+/// The driver was asked whether something has ended, and it has: what this shows is settled. A program that waits by asking may
+/// end without ever launching again.
+pub(crate) fn asked(answer: CUresult) -> CUresult {
+    if answer == CUresult::CUDA_SUCCESS && ENGINE.epoch() > UNLIMITED {
+        let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
+    }
+    answer
+}
+
 /// A capture has begun.
 pub(crate) fn capture_began(answer: CUresult) -> CUresult {
     if answer == CUresult::CUDA_SUCCESS {

@@ -1,5 +1,6 @@
 //! Charging what the markers show that the GPU has passed.
 
+use quota_abi::bucket::Kind;
 use quota_abi::sync::Ordering::Relaxed;
 
 use super::engine::Engine;
@@ -60,6 +61,12 @@ impl Engine {
                             let function = marker.function.load(Relaxed);
                             self.costs
                                 .learn(shape, function, marker.size.load(Relaxed), range);
+                            let kind = if function == 0 {
+                                Kind::Graph
+                            } else {
+                                Kind::Kernel
+                            };
+                            account.bucket.learn(kind, range.1);
                             if settled.waited {
                                 self.costs.note_waiting(shape);
                             }

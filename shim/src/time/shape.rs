@@ -1,5 +1,7 @@
 //! What a launch is, as far as its cost goes.
 
+use quota_abi::bucket::Kind;
+
 /// The stream of a launch, as the caller named it and by which form of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stream {
@@ -130,6 +132,15 @@ impl Work {
     /// Whether it is a graph: many kernels in one call.
     pub(crate) fn is_graph(&self) -> bool {
         self.function == 0
+    }
+
+    /// What it is.
+    pub(crate) fn kind(&self) -> Kind {
+        if self.is_graph() {
+            Kind::Graph
+        } else {
+            Kind::Kernel
+        }
     }
 
     /// A graph that was instantiated.
