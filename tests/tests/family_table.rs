@@ -142,7 +142,15 @@ impl<'a> Case<'a> {
         let told = self.start_peer();
         for step in &self.row.setup {
             let step = step.replace("{pid}", &told.0).replace("{fd}", &told.1);
-            let _ = self.steps.quiet(step).ok();
+            let answer = self.steps.quiet(&step);
+            if step.starts_with("!fd") && !answer.success() {
+                println!(
+                    "skipped: {}: no process may take over another's descriptors here",
+                    self.symbol
+                );
+                return;
+            }
+            let _ = answer.ok();
         }
         self.charged(before, "before");
         if self.row.takes {
