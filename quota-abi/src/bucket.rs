@@ -36,9 +36,9 @@ const MOST_TYPICAL: i64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A kernel.
-    Kernel = 0,
+    Kernel,
     /// An executable graph.
-    Graph = 1,
+    Graph,
 }
 
 /// The most that one charge can take from the level: it cannot overflow.
@@ -280,7 +280,7 @@ impl Bucket {
     /// Takes note of what a launch took: follows the longest at once, and shorter ones slowly. Two processes at once may lose
     /// one of the two; the next one makes up for it.
     pub fn learn(&self, kind: Kind, gpu_ns: i64) {
-        let word = &self.typical[kind as usize];
+        let word = self.typical_of(kind);
         let before = word.load(Relaxed);
         let took = gpu_ns.max(0).unsigned_abs();
         let after = took.max(before - before / 64);
@@ -291,8 +291,16 @@ impl Bucket {
 
     /// What a launch may take that this process knows nothing of; a second at most, whatever the region says.
     pub fn typical(&self, kind: Kind) -> i64 {
-        let word = self.typical[kind as usize].load(Relaxed);
+        let word = self.typical_of(kind).load(Relaxed);
         i64::try_from(word).unwrap_or(i64::MAX).min(MOST_TYPICAL)
+    }
+
+    fn typical_of(&self, kind: Kind) -> &AtomicU64 {
+        let [kernel, graph] = &self.typical;
+        match kind {
+            Kind::Kernel => kernel,
+            Kind::Graph => graph,
+        }
     }
 
     /// Counts `launches` charged launches.
