@@ -5,10 +5,13 @@ use quota_abi::sync::{AtomicU64, Ordering};
 
 use super::super::{number_of, rounded};
 use super::needs::{DEVICES, Needs};
-use crate::device::{Device, Reservation};
+use crate::device::{Device, Reservation, step_back};
 use crate::driver::{call, relaxed};
 use crate::process::{self, Process};
 use crate::table::Table;
+
+/// Tries to get what graphs that run at the moment will leave: half a second.
+const TRIES: u32 = 300;
 
 /// Executable graphs with memory nodes, and what devices hold for them.
 pub(crate) struct Graphs {
@@ -36,6 +39,10 @@ struct Account {
     asked: u64,
     /// How often the driver was found to have given memory back.
     trims: u64,
+    /// Unused memory that those under way count on.
+    promised: u64,
+    /// The executable graph that was given its memory last.
+    last: u64,
 }
 
 /// An upload or launch that is under way, and what is reserved for it.
@@ -47,6 +54,7 @@ pub(super) struct UnderWay<'a> {
 struct Part<'a> {
     device: &'a Device,
     reservation: Option<Reservation<'a>>,
+    promised: u64,
 }
 
 /// What the driver has for the graphs of a device.
@@ -77,16 +85,31 @@ impl Graphs {
         self.execs.remove(key(exec)).map(|exec| exec.needs)
     }
 
-    /// The graph has its memory, which stays until some is given back.
+    /// The graph has its memory, which stays until some is given back or another graph is given it.
     pub(super) fn backed(&self, process: &Process, exec: CUgraphExec) {
-        let trims = self.trims(process);
-        self.execs.with(key(exec), |exec| exec.backed = trims);
+        let (trims, key) = (self.trims(process), key(exec));
+        let needs = self.execs.with(key, |exec| {
+            exec.backed = trims;
+            exec.needs
+        });
+        for (device, _) in needs.iter().flat_map(|needs| needs.on(process)) {
+            self.change(device, |account| account.last = key);
+        }
     }
 
-    /// Whether it has had its memory, and nothing was given back since.
+    /// Whether it has had its memory, nothing was given back since, and no other graph has had any: graphs share memory, but not
+    /// while they run side by side.
     pub(super) fn is_backed(&self, process: &Process, exec: CUgraphExec) -> bool {
-        let backed = self.execs.get(key(exec)).map(|exec| exec.backed);
-        backed == Some(self.trims(process))
+        let key = key(exec);
+        let Some(found) = self.execs.get(key) else {
+            return false;
+        };
+        let is_last = |device: &Device| {
+            let account = self.accounts.get(name(device));
+            account.is_some_and(|account| account.last == key)
+        };
+        found.backed == self.trims(process)
+            && found.needs.on(process).all(|(device, _)| is_last(device))
     }
 
     /// One more than how often memory of graphs was given back, on all devices.
@@ -108,41 +131,66 @@ impl Graphs {
             parts: [const { None }; DEVICES],
         };
         for ((device, bytes), part) in needs.on(process).zip(&mut begun.parts) {
-            let reservation = if has {
-                None
-            } else {
-                Some(self.reserve(process, device, bytes)?)
-            };
             let _ = self
                 .accounts
                 .get_or_insert(name(device), Account::default());
+            let (reservation, promised) = if has {
+                (None, 0)
+            } else {
+                let (reservation, promised) = self.reserve(process, device, bytes)?;
+                (Some(reservation), promised)
+            };
             self.change(device, |account| account.pending += 1);
             *part = Some(Part {
                 device,
                 reservation,
+                promised,
             });
         }
         Some(begun)
     }
 
-    /// Reserves as much of `bytes` as what the driver holds unused cannot cover, after giving back what nobody needs.
+    /// Reserves as much of `bytes` as what the driver holds unused cannot cover, after giving back what nobody needs; and how
+    /// much of the unused is counted on. While graphs run whose memory this one could have afterwards, it waits a little.
     fn reserve<'a>(
         &self,
         process: &Process,
         device: &'a Device,
         bytes: u64,
-    ) -> Option<Reservation<'a>> {
-        let growth = || {
-            let unused = held(device).map_or(0, |held| held.reserved.saturating_sub(held.used));
-            bytes.saturating_sub(unused)
-        };
-        if let Some(reservation) = device.reserve(growth()) {
-            return Some(reservation);
+    ) -> Option<(Reservation<'a>, u64)> {
+        if let Some(reserved) = self.try_reserve(device, bytes) {
+            return Some(reserved);
         }
         process::reap();
+        process.memory.deferred.settle(process);
         process.memory.pools.trim(device);
         self.trim(device);
-        device.reserve(growth())
+        for tries in 0..TRIES {
+            if let Some(reserved) = self.try_reserve(device, bytes) {
+                return Some(reserved);
+            }
+            if held(device).is_none_or(|held| held.used == 0) {
+                break;
+            }
+            step_back(tries);
+        }
+        None
+    }
+
+    fn try_reserve<'a>(&self, device: &'a Device, bytes: u64) -> Option<(Reservation<'a>, u64)> {
+        let unused = held(device).map_or(0, |held| held.reserved.saturating_sub(held.used));
+        let mut promised = 0;
+        self.change(device, |account| {
+            promised = bytes.min(unused.saturating_sub(account.promised));
+            account.promised += promised;
+        });
+        let reservation = device.reserve(bytes - promised);
+        if reservation.is_none() {
+            self.change(device, |account| {
+                account.promised = account.promised.saturating_sub(promised);
+            });
+        }
+        Some((reservation?, promised))
     }
 
     /// Gives back what no graph needs at the moment. `true` if that made room.
@@ -208,7 +256,7 @@ impl UnderWay<'_> {
         let mut fits = true;
         for part in self.parts.iter_mut().filter_map(Option::take) {
             fits &= self.graphs.correct(part.device, part.reservation, 1).1;
-            self.graphs.leave(part.device);
+            self.graphs.leave(part.device, part.promised);
         }
         fits
     }
@@ -217,15 +265,16 @@ impl UnderWay<'_> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         for part in self.parts.iter().flatten() {
-            self.graphs.leave(part.device);
+            self.graphs.leave(part.device, part.promised);
         }
     }
 }
 
 impl Graphs {
     /// One less is under way.
-    fn leave(&self, device: &Device) {
+    fn leave(&self, device: &Device, promised: u64) {
         self.change(device, |account| {
+            account.promised = account.promised.saturating_sub(promised);
             account.pending = account.pending.saturating_sub(1);
         });
     }

@@ -104,8 +104,10 @@ fn import(
     way: Way,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
+    let ahead = share::look_ahead(process, key);
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
+        share::forget(process, ahead);
         return Ok(answer);
     }
     // SAFETY: the driver has just written it for its caller.
@@ -113,9 +115,10 @@ fn import(
     let shared = &process.memory.ipc;
     let again = |import: &mut Import| import.opened += 1;
     if shared.imports.with(address, again).is_some() {
+        share::forget(process, ahead);
         return Ok(answer);
     }
-    if !share::join(process, key, address) {
+    if !share::join(process, key, address, ahead) {
         // SAFETY: an address that the driver has just given and nobody has seen.
         relaxed(|| unsafe {
             match way {

@@ -28,14 +28,49 @@ enum Charged {
     Nowhere,
 }
 
+/// A row that is held ahead of the import, so that an exporter that frees meanwhile leaves its charge here.
+#[derive(Copy, Clone)]
+pub(super) struct Ahead {
+    device: u16,
+    row: Row,
+}
+
+/// Holds the row of an allocation that is about to be imported, if somebody of the group is charged for it and this process
+/// has not imported it already.
+pub(super) fn look_ahead(process: &Process, key: u64) -> Option<Ahead> {
+    if process.memory.ipc.shares.get(key).is_some() {
+        return None;
+    }
+    process.devices.iter().find_map(|device| {
+        let row = device.hold(key)?;
+        let device = number_of(device);
+        Some(Ahead { device, row })
+    })
+}
+
+/// Lets go of a row that is not needed.
+pub(super) fn forget(process: &Process, ahead: Option<Ahead>) {
+    if let Some(Ahead { device, row }) = ahead
+        && let Some(device) = process.devices.by_number(device.into())
+    {
+        device.let_go(row);
+    }
+}
+
 /// Counts one more mapping of an allocation, which is charged if it is the first in the group. `false` if it does not fit.
-pub(super) fn join(process: &Process, key: u64, address: CUdeviceptr) -> bool {
+pub(super) fn join(
+    process: &Process,
+    key: u64,
+    address: CUdeviceptr,
+    ahead: Option<Ahead>,
+) -> bool {
     let shares = &process.memory.ipc.shares;
     let again = |share: &mut Share| share.mappings += 1;
     if shares.with(key, again).is_some() {
+        forget(process, ahead);
         return true;
     }
-    let Some(fresh) = charge(process, key, address) else {
+    let Some(fresh) = charge(process, key, address, ahead) else {
         return false;
     };
     // Another thread may have been as quick: one of the two charges goes back.
@@ -62,7 +97,20 @@ pub(super) fn leave(process: &Process, key: u64) {
 }
 
 /// Finds the row of whoever is charged for an allocation, or charges it here. `None` if it does not fit.
-fn charge(process: &Process, key: u64, address: CUdeviceptr) -> Option<Share> {
+fn charge(
+    process: &Process,
+    key: u64,
+    address: CUdeviceptr,
+    ahead: Option<Ahead>,
+) -> Option<Share> {
+    if let Some(Ahead { device, row }) = ahead {
+        return Some(Share {
+            bytes: 0,
+            device,
+            mappings: 0,
+            charged: Charged::Elsewhere(row),
+        });
+    }
     let asked = relaxed(|| Some((ask::device(process, address)?, ask::size(address)?)));
     let Some((device, bytes)) = asked else {
         return Some(Share {
