@@ -132,6 +132,17 @@ impl Shared {
         Ok(())
     }
 
+    /// Gives process `slot` what another gives back in the same breath: nothing more is held, and no sum has a new peak.
+    pub(crate) fn hand_over(&mut self, slot: usize, device: usize, amount: Amount) {
+        let tenant = self.processes[slot].tenant as usize;
+        self.processes[slot].accounts[device].add(amount);
+        let more = |account: &mut Account| {
+            account.now = account.now.with(amount, |now, more| now + more);
+        };
+        more(&mut self.tenants[tenant].accounts[device]);
+        more(&mut self.devices[device].account);
+    }
+
     /// Whether giving `amount` to process `slot` would make a new highest value of a sum: one that must not contain what
     /// the dead have left.
     pub(crate) fn would_peak(&self, slot: usize, device: usize, amount: Amount) -> bool {

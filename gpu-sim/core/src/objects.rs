@@ -77,10 +77,9 @@ impl Shared {
             return;
         }
         let (device, amount) = (object.device as usize, exact(object.bytes, object.bytes));
-        // Both are charged for a moment, so that nobody takes what is not free.
-        if let Some(next) = object.first()
-            && self.charge(next, device, amount).is_ok()
-        {
+        // Both are charged until this process gives back its part, which it does next: no new highest sum.
+        if let Some(next) = object.first() {
+            self.hand_over(next, device, amount);
             #[expect(clippy::cast_possible_truncation, reason = "a small table's index")]
             {
                 self.objects[index].owner = next as u32;

@@ -135,7 +135,11 @@ impl Graphs {
                 .accounts
                 .get_or_insert(name(device), Account::default());
             let (reservation, promised) = if has {
-                (None, 0)
+                // Nobody else may count on it.
+                self.change(device, |account| {
+                    account.promised = account.promised.saturating_add(bytes);
+                });
+                (None, bytes)
             } else {
                 let (reservation, promised) = self.reserve(process, device, bytes)?;
                 (Some(reservation), promised)
