@@ -43,6 +43,8 @@ struct Account {
     promised: u64,
     /// The executable graph that was given its memory last.
     last: u64,
+    /// How many have begun.
+    begun: u64,
 }
 
 /// An upload or launch that is under way, and what is reserved for it.
@@ -118,14 +120,15 @@ impl Graphs {
         process.devices.iter().filter_map(of).sum::<u64>() + 1
     }
 
-    /// Reserves what devices may have to give for an upload or launch; nothing but a count where the graph `has` its
+    /// Reserves what devices may have to give for an upload or launch; nothing but a count where a graph `has` its
     /// memory. `None` if it does not fit.
     pub(super) fn begin<'a>(
         &'a self,
         process: &'a Process,
         needs: &Needs,
-        has: bool,
+        has: Option<CUgraphExec>,
     ) -> Option<UnderWay<'a>> {
+        let has = has.map(key);
         let mut begun = UnderWay {
             graphs: self,
             parts: [const { None }; DEVICES],
@@ -134,17 +137,7 @@ impl Graphs {
             let _ = self
                 .accounts
                 .get_or_insert(name(device), Account::default());
-            let (reservation, promised) = if has {
-                // Nobody else may count on it.
-                self.change(device, |account| {
-                    account.promised = account.promised.saturating_add(bytes);
-                });
-                (None, bytes)
-            } else {
-                let (reservation, promised) = self.reserve(process, device, bytes)?;
-                (Some(reservation), promised)
-            };
-            self.change(device, |account| account.pending += 1);
+            let (reservation, promised) = self.enter(process, device, bytes, has)?;
             *part = Some(Part {
                 device,
                 reservation,
@@ -154,47 +147,72 @@ impl Graphs {
         Some(begun)
     }
 
-    /// Reserves as much of `bytes` as what the driver holds unused cannot cover, after giving back what nobody needs; and how
-    /// much of the unused is counted on. While graphs run whose memory this one could have afterwards, it waits a little.
-    fn reserve<'a>(
+    /// Lets an upload or launch begin that needs `bytes`, and `has` them if it is the graph of this key that was given them
+    /// last. Else what the driver holds unused may cover a part, on which nobody else then counts, and the rest is reserved;
+    /// for that what nobody needs is given back. While graphs run whose memory this one could have afterwards, it waits a little.
+    fn enter<'a>(
         &self,
         process: &Process,
         device: &'a Device,
         bytes: u64,
-    ) -> Option<(Reservation<'a>, u64)> {
-        if let Some(reserved) = self.try_reserve(device, bytes) {
-            return Some(reserved);
-        }
-        process::reap();
-        process.memory.deferred.settle(process);
-        process.memory.pools.trim(device);
-        self.trim(device);
+        has: Option<u64>,
+    ) -> Option<(Option<Reservation<'a>>, u64)> {
         for tries in 0..TRIES {
-            if let Some(reserved) = self.try_reserve(device, bytes) {
-                return Some(reserved);
+            if let Some(entered) = self.try_enter(device, bytes, has) {
+                return Some(entered);
             }
-            if held(device).is_none_or(|held| held.used == 0) {
+            if tries == 0 {
+                process::reap();
+                process.memory.deferred.settle(process);
+                process.memory.pools.trim(device);
+                self.trim(device);
+            } else if held(device).is_none_or(|held| held.used == 0) && !self.is_busy(device) {
                 break;
+            } else {
+                step_back(tries);
             }
-            step_back(tries);
         }
         None
     }
 
-    fn try_reserve<'a>(&self, device: &'a Device, bytes: u64) -> Option<(Reservation<'a>, u64)> {
+    fn is_busy(&self, device: &Device) -> bool {
+        let account = self.accounts.get(name(device));
+        account.is_some_and(|account| account.pending > 0)
+    }
+
+    fn try_enter<'a>(
+        &self,
+        device: &'a Device,
+        bytes: u64,
+        has: Option<u64>,
+    ) -> Option<(Option<Reservation<'a>>, u64)> {
+        let before = self.accounts.get(name(device))?.begun;
         let unused = held(device).map_or(0, |held| held.reserved.saturating_sub(held.used));
-        let mut promised = 0;
-        self.change(device, |account| {
-            promised = bytes.min(unused.saturating_sub(account.promised));
-            account.promised += promised;
-        });
+        let enter = |account: &mut Account| {
+            let own = has.is_some_and(|key| account.last == key) && account.pending == 0;
+            if !own && account.begun != before {
+                // Somebody has begun meanwhile: what was unused may be used.
+                return None;
+            }
+            let promised = if own {
+                bytes
+            } else {
+                bytes.min(unused.saturating_sub(account.promised))
+            };
+            account.promised = account.promised.saturating_add(promised);
+            account.pending += 1;
+            account.begun += 1;
+            Some((own, promised))
+        };
+        let (own, promised) = self.accounts.with(name(device), enter)??;
+        if own {
+            return Some((None, promised));
+        }
         let reservation = device.reserve(bytes - promised);
         if reservation.is_none() {
-            self.change(device, |account| {
-                account.promised = account.promised.saturating_sub(promised);
-            });
+            self.leave(device, promised);
         }
-        Some((reservation?, promised))
+        Some((Some(reservation?), promised))
     }
 
     /// Gives back what no graph needs at the moment. `true` if that made room.

@@ -27,9 +27,9 @@ pub(crate) fn instantiate(
         .filter(|needs| !needs.are_none());
     let under_way = match &early {
         None => None,
-        Some(needs) => match graphs.begin(process, needs, false) {
+        Some(needs) => match graphs.begin(process, needs, None) {
             // It may fit nevertheless, if the driver puts nodes into pages together.
-            None => match graphs.begin(process, &needs.packed(), false) {
+            None => match graphs.begin(process, &needs.packed(), None) {
                 None => return refused(process, needs),
                 begun => begun,
             },

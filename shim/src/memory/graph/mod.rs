@@ -78,12 +78,12 @@ fn with_memory(
     if relaxed(|| is_capturing(stream)) {
         return go();
     }
-    let has = graphs.is_backed(process, exec);
+    let has = Some(exec).filter(|exec| graphs.is_backed(process, *exec));
     let under_way = match graphs.begin(process, &needs, has) {
         Some(under_way) => under_way,
         // It may fit nevertheless, if the driver puts nodes into pages together: what can be undone tells.
         None => {
-            let Some(packed) = graphs.begin(process, &needs.packed(), false) else {
+            let Some(packed) = graphs.begin(process, &needs.packed(), None) else {
                 return refused(process, &needs);
             };
             if !undoable {
@@ -92,13 +92,21 @@ fn with_memory(
                     undo(process, &needs);
                     return refused(process, &needs);
                 }
-                graphs.begin(process, &needs, true).ok_or(Aside::Unknown)?
+                graphs.backed(process, exec);
+                match graphs.begin(process, &needs, Some(exec)) {
+                    Some(under_way) => under_way,
+                    None => return refused(process, &needs),
+                }
             } else {
                 packed
             }
         }
     };
     let answer = go();
+    if answer == Ok(CUresult::CUDA_SUCCESS) {
+        // Before others may begin again: they must see that the memory is this graph's now.
+        graphs.backed(process, exec);
+    }
     let fits = under_way.end();
     if answer != Ok(CUresult::CUDA_SUCCESS) {
         return answer;
@@ -107,7 +115,6 @@ fn with_memory(
         undo(process, &needs);
         return refused(process, &needs);
     }
-    graphs.backed(process, exec);
     answer
 }
 
