@@ -102,6 +102,7 @@ fn serve(
         }
         // SAFETY: an address that the driver has just given and nobody has seen, on the stream it was given for.
         relaxed(|| unsafe { ask::free_again(address, stream) });
+        pools.frees_on(id, stream);
         pools.freed(device, id, bytes);
         pools.undone(device, id);
     }
