@@ -65,6 +65,10 @@ impl DeviceContexts {
         }
     }
 
+    pub(super) fn primary_id(&self) -> u32 {
+        self.primary_id
+    }
+
     /// The primary one is gone. Its number, if it had one.
     pub(super) fn primary_has_ended(&mut self) -> Option<u32> {
         self.primary = false;
@@ -177,7 +181,7 @@ impl Contexts {
     }
 
     #[cold]
-    pub(super) fn has_ended(&self, id: u32) -> bool {
+    pub(super) fn is_unknown(&self, id: u32) -> bool {
         let mut found = false;
         self.known.for_each(|_, known| found |= known.id == id);
         !found

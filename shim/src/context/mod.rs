@@ -59,8 +59,15 @@ impl Context<'_> {
     /// known when its memory was given back.
     #[inline]
     pub(crate) fn is_gone(&self, process: &Process) -> bool {
-        process.contexts.ends() != self.ends && process.contexts.has_ended(self.id)
+        process.contexts.ends() != self.ends && has_ended(process, self.id)
     }
+}
+
+/// Whether the context of a number is gone. The primary one may live without a handle that is known, by a green one.
+#[cold]
+pub(crate) fn has_ended(process: &Process, id: u32) -> bool {
+    let is_primary = |device: &Device| device.contexts.lock().primary_id() == id;
+    process.contexts.is_unknown(id) && !process.devices.iter().any(is_primary)
 }
 
 /// The device of a context that may not be current, if it is known.

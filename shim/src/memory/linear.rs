@@ -2,7 +2,7 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, external, freed, ipc, remember, remember_in, reserve, rounded, waited};
+use super::{Owner, Record, external, freed, ipc, put_back, remember_in, reserve, rounded, waited};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::{Aside, outside};
@@ -102,7 +102,7 @@ pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresul
         freed(process, address, record);
         waited::perhaps(process);
     } else {
-        remember(process, addresses, address, record);
+        put_back(process, addresses, address, record);
     }
     Ok(answer)
 }

@@ -14,7 +14,7 @@ pub(crate) mod vmm;
 pub(crate) mod waited;
 
 pub(crate) use self::limits::Limit;
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::device::{Device, Reservation};
 use crate::process::{self, Process};
 use crate::report;
@@ -204,6 +204,19 @@ fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) 
         Ok(Some(stale)) => give_back(process, stale),
         // Stays charged until the process ends: the quota holds, and the kernel is out of memory.
         Err(NoMemory) => report::debug(format_args!("no memory to remember an allocation")),
+    }
+}
+
+/// Keeps the record of memory that the driver has not freed after all; but not if it says so because the context is gone,
+/// and the memory with it.
+#[cold]
+fn put_back(process: &Process, table: &Table<Record>, key: u64, record: Record) {
+    remember(process, table, key, record);
+    if let Owner::Context(id) = record.owner()
+        && context::has_ended(process, id)
+        && let Some(record) = table.remove_if(key, |other| *other == record)
+    {
+        give_back(process, record);
     }
 }
 

@@ -12,7 +12,7 @@ use cuda_headers::driver::{CUarray, CUmipmappedArray, CUresult};
 pub(super) use self::requirement::Told;
 pub(crate) use self::shape::Descriptor;
 use self::shape::wide;
-use super::{Owner, Record, external, give_back, remember, remember_in, reserve, rounded};
+use super::{Owner, Record, external, give_back, put_back, remember_in, reserve, rounded};
 use crate::context;
 use crate::guard::Aside;
 use crate::memory::vmm::tiles;
@@ -93,7 +93,7 @@ pub(crate) fn destroy(
     if answer == CUresult::CUDA_SUCCESS {
         give_back(process, record);
     } else {
-        remember(process, arrays, handle.key(), record);
+        put_back(process, arrays, handle.key(), record);
     }
     Ok(answer)
 }
