@@ -11,11 +11,7 @@ use quota_tests::{Finished, Sim};
 /// Runs one case: both in one group, or the importer in a group of its own.
 #[track_caller]
 fn pair(sim: &Sim, name: &str, group: Option<&str>, importers: Option<&str>) -> Finished {
-    let mut client = sim
-        .client("ipc")
-        .arg(name)
-        .memory("256MiB")
-        .free_context();
+    let mut client = sim.client("ipc").arg(name).memory("256MiB").free_context();
     if let Some(group) = group {
         client = client.arg(sim.group(group));
     }
