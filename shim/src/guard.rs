@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 use core::ffi::c_int;
+use core::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::hook::Absent;
@@ -137,6 +138,47 @@ pub(crate) fn run<R: Absent>(
             }
         })
         .unwrap_or_else(|_| call())
+}
+
+/// A borrowed closure of whatever type. As `&dyn Fn() -> A`, without a table in the file and the relocations of one: there are
+/// hundreds of hooks, and each process has a copy of both.
+#[derive(Copy, Clone)]
+pub(crate) struct Erased<'a, A> {
+    closure: *const (),
+    call: unsafe fn(*const ()) -> A,
+    borrowed: PhantomData<&'a ()>,
+}
+
+impl<'a, A: 'a> Erased<'a, A> {
+    #[inline]
+    pub(crate) fn of<F: Fn() -> A>(closure: &'a F) -> Self {
+        unsafe fn call<A, F: Fn() -> A>(closure: *const ()) -> A {
+            // SAFETY: the closure that `of` has borrowed, under its own type.
+            unsafe { (*closure.cast::<F>())() }
+        }
+        Self {
+            closure: core::ptr::from_ref(closure).cast(),
+            call: call::<A, F>,
+            borrowed: PhantomData,
+        }
+    }
+
+    /// The same as a function, of one type for all.
+    #[inline]
+    pub(crate) fn function(self) -> impl Fn() -> A + use<'a, A> {
+        // SAFETY: borrowed for as long as this lives, and `call` was made for its type.
+        move || unsafe { (self.call)(self.closure) }
+    }
+}
+
+/// [`run`], compiled once for all hooks that answer alike.
+#[inline(never)]
+pub(crate) fn run_cold<'a, R: Absent + 'a>(
+    answered: &Cell<Option<R>>,
+    call: &impl Fn() -> R,
+    body: &Erased<'a, Result<R, Aside>>,
+) -> R {
+    run(answered, call, body.function())
 }
 
 #[cfg(test)]

@@ -103,12 +103,31 @@ pub(crate) const fn symbol_name(with_nul: &'static str) -> &'static CStr {
 /// per function. The body gives `Ok(answer)`, or `Err(Aside)` to let the driver answer the caller's own arguments;
 /// `call()` calls the driver with them. A body adapts arguments and calls safe code, in at most ten lines.
 ///
-/// `LIBRARY as signatures, if CONDITION;` makes hooks that do nothing at all while the condition does not hold.
+/// `LIBRARY as signatures, if CONDITION;` makes hooks that do nothing at all while the condition does not hold. `hot` before the
+/// condition, or in its place, is for hooks that count nanoseconds: the safe code is compiled anew for each of them, where the others
+/// share it.
 macro_rules! hooks {
     ($library:ident as $signatures:ident; $($entries:tt)*) => {
-        $crate::hook::hooks! { $library as $signatures, if true; $($entries)* }
+        $crate::hook::hooks! { @make cold $library as $signatures, true; $($entries)* }
     };
-    ($library:ident as $signatures:ident, if $wanted:expr; $(
+    ($library:ident as $signatures:ident, if $wanted:expr; $($entries:tt)*) => {
+        $crate::hook::hooks! { @make cold $library as $signatures, $wanted; $($entries)* }
+    };
+    ($library:ident as $signatures:ident, hot; $($entries:tt)*) => {
+        $crate::hook::hooks! { @make hot $library as $signatures, true; $($entries)* }
+    };
+    ($library:ident as $signatures:ident, hot if $wanted:expr; $($entries:tt)*) => {
+        $crate::hook::hooks! { @make hot $library as $signatures, $wanted; $($entries)* }
+    };
+    (@guard hot, $answered:ident, $driver:ident, $answer:ty, $call:ident, $body:expr) => {{
+        let $call = $driver;
+        $crate::guard::run(&$answered, &$call, || $body)
+    }};
+    (@guard cold, $answered:ident, $driver:ident, $answer:ty, $call:ident, $body:expr) => {{
+        let $call = $crate::guard::Erased::of(&$driver).function();
+        $crate::guard::run_cold(&$answered, &$call, &$crate::guard::Erased::of(&|| $body))
+    }};
+    (@make $speed:ident $library:ident as $signatures:ident, $wanted:expr; $(
         $(#[$meta:meta])*
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $answer:ty = |$call:ident| $body:expr;
     )*) => {
@@ -155,13 +174,13 @@ macro_rules! hooks {
                 let answered = core::cell::Cell::new(None);
                 let latest = &answered;
                 // It has the arguments themselves: by reference it would be twice as many words on the way of each launch.
-                let $call = move || -> $answer {
+                let driver = move || -> $answer {
                     // SAFETY: the real function of this name and type, with its caller's own arguments.
                     let answer = unsafe { real($($arg),*) };
                     latest.set(Some(answer));
                     answer
                 };
-                $crate::guard::run(&answered, &$call, || $body)
+                $crate::hook::hooks!(@guard $speed, answered, driver, $answer, $call, $body)
             }
         )*
     };

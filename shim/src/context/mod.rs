@@ -120,7 +120,7 @@ pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result
     // Known until the driver has destroyed it: another thread that has it current would take it for one made unseen.
     let known = process.contexts.find(handle).ok_or(Aside::Unknown)?;
     time::context_goes(handle);
-    let paused = process.memory.deferred.pause();
+    let paused = process.memory.deferred.pause(Some(known.id));
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         process.contexts.ended(handle, known.id);

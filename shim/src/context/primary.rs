@@ -51,7 +51,8 @@ pub(crate) fn release(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
-    let paused = process.memory.deferred.pause();
+    let id = process.contexts.primary_id(device);
+    let paused = process.memory.deferred.pause(id);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         look(process, device);
@@ -65,8 +66,8 @@ pub(crate) fn reset(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<CU
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
     time::contexts_may_go();
-    let _paused = process.memory.deferred.pause();
     let id = process.contexts.primary_id(device);
+    let _paused = process.memory.deferred.pause(id);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS
         && !look(process, device)
@@ -167,7 +168,8 @@ pub(crate) fn destroy_green(
         time::contexts_may_go();
         None
     };
-    let _paused = process.memory.deferred.pause();
+    let id = known.as_ref().map(|known| known.id);
+    let _paused = process.memory.deferred.pause(id);
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
         let _ = contexts.greens.insert(green_key(green), number);

@@ -15,7 +15,7 @@ use crate::memory::graph;
 use crate::memory::pool::Default::{Legacy, PerThread};
 use crate::time::{self, stream};
 
-hooks! { DRIVER as fns, if time::limited() || graph::any();
+hooks! { DRIVER as fns, hot if time::limited() || graph::any();
     /// Charged by what earlier launches of the same graph took; memory as far as the driver has none for it yet.
     fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult = |call| {
         let timed = || time::graph(hGraph, stream(hStream, false), &call);

@@ -11,7 +11,7 @@ use crate::guard::Aside;
 use crate::hook::hooks;
 use crate::time::{self, Geometry};
 
-hooks! { DRIVER as fns, if time::limited();
+hooks! { DRIVER as fns, hot if time::limited();
     /// Charged by what launches of its shape took.
     fn cuLaunchKernel(
         f: CUfunction,

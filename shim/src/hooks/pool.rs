@@ -1,15 +1,16 @@
-//! Memory pools: where their memory lies, and what they give back.
+//! Stream-ordered memory, and the pools that it comes from: where they lie, and what they give back.
 
 use core::ffi::{c_ulonglong, c_void};
 
 use cuda_headers::driver::{
-    CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemPoolProps, CUmemoryPool,
-    CUresult,
+    CUdeviceptr, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemPoolProps,
+    CUmemoryPool, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
 use crate::hook::hooks;
-use crate::memory::pool;
+use crate::memory::pool::Default::{Legacy, PerThread};
+use crate::memory::{deferred, pool};
 
 hooks! { DRIVER as fns;
     /// A pool in host memory is not charged.
@@ -43,4 +44,35 @@ hooks! { DRIVER as fns;
         location: *mut CUmemLocation,
         type_: CUmemAllocationType,
     ) -> CUresult = |call| pool::name(pool, location, type_, &call);
+
+    fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult =
+        |call| pool::allocate(dptr, bytesize, None, (hStream, Legacy), &call);
+
+    fn cuMemAllocAsync_ptsz(
+        dptr: *mut CUdeviceptr,
+        bytesize: usize,
+        hStream: CUstream,
+    ) -> CUresult = |call| pool::allocate(dptr, bytesize, None, (hStream, PerThread), &call);
+
+    fn cuMemAllocFromPoolAsync(
+        dptr: *mut CUdeviceptr,
+        bytesize: usize,
+        pool: CUmemoryPool,
+        hStream: CUstream,
+    ) -> CUresult = |call| pool::allocate(dptr, bytesize, Some(pool), (hStream, Legacy), &call);
+
+    fn cuMemAllocFromPoolAsync_ptsz(
+        dptr: *mut CUdeviceptr,
+        bytesize: usize,
+        pool: CUmemoryPool,
+        hStream: CUstream,
+    ) -> CUresult = |call| pool::allocate(dptr, bytesize, Some(pool), (hStream, PerThread), &call);
+
+    /// Plain memory stays charged until the stream gets there.
+    fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult =
+        |call| deferred::free(dptr, (hStream, Legacy), &call);
+
+    /// As `cuMemFreeAsync`.
+    fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult =
+        |call| deferred::free(dptr, (hStream, PerThread), &call);
 }

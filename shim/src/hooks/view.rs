@@ -8,7 +8,7 @@ use cuda_headers::fns;
 use crate::hook::hooks;
 use crate::memory::view;
 
-hooks! { DRIVER as fns;
+hooks! { DRIVER as fns, hot;
     fn cuMemGetInfo(free: *mut c_uint, total: *mut c_uint) -> CUresult =
         |call| view::info(free, total, &call);
 

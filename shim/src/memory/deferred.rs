@@ -4,7 +4,7 @@
 //! the program has waited for its work. An event goes with its context, and is not looked at while that may be going.
 
 use cuda_headers::driver::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUresult, CUstream};
-use quota_abi::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
 
 use super::pool::{Default, STREAMS};
 use super::{Owner, Record, freed, give_back, ipc, linear, remember, waited};
@@ -24,9 +24,24 @@ pub(crate) struct Deferred {
     waiting: Table<Waiting>,
     next: AtomicU64,
     /// Held while events are looked at or forgotten: not by a call that waits.
-    events: Lock<()>,
-    /// Contexts that may be going at this moment.
-    paused: AtomicU32,
+    events: Lock<Going>,
+}
+
+/// Most contexts that go at the same time and are told apart.
+const TOLD_APART: usize = 8;
+
+/// Contexts that may be going at this moment: the driver may take long to end one, and meanwhile others work on.
+struct Going {
+    /// Their numbers; 0: nobody.
+    contexts: [u32; TOLD_APART],
+    /// How many more, of which any may be meant.
+    others: u32,
+}
+
+impl Going {
+    fn concerns(&self, mark: Mark) -> bool {
+        mark.event != 0 && (self.others > 0 || self.contexts.contains(&mark.context))
+    }
 }
 
 #[derive(Copy, Clone)]
@@ -51,12 +66,20 @@ impl Mark {
     };
 }
 
-/// A context may be about to go: meanwhile events are not looked at.
-pub(crate) struct Paused<'a>(&'a Deferred);
+/// A context may be about to go: meanwhile its events are not looked at.
+pub(crate) struct Paused<'a> {
+    deferred: &'a Deferred,
+    /// Where its number is.
+    place: Option<usize>,
+}
 
 impl Drop for Paused<'_> {
     fn drop(&mut self) {
-        self.0.paused.fetch_sub(1, Ordering::Release);
+        let mut going = self.deferred.events.lock();
+        match self.place.and_then(|place| going.contexts.get_mut(place)) {
+            Some(place) => *place = 0,
+            None => going.others -= 1,
+        }
     }
 }
 
@@ -206,8 +229,10 @@ impl Deferred {
         Self {
             waiting: Table::new(),
             next: AtomicU64::new(1),
-            events: Lock::new(()),
-            paused: AtomicU32::new(0),
+            events: Lock::new(Going {
+                contexts: [0; TOLD_APART],
+                others: 0,
+            }),
         }
     }
 
@@ -217,8 +242,9 @@ impl Deferred {
             return false;
         }
         let mut room = false;
-        self.each(|number, waiting| {
-            if self.paused.load(Ordering::Acquire) > 0
+        self.each(|going, number, waiting| {
+            let mut marks = waiting.marks.into_iter();
+            if marks.any(|mark| going.concerns(mark))
                 || !relaxed(|| waiting.marks.into_iter().all(is_over))
             {
                 return;
@@ -236,12 +262,21 @@ impl Deferred {
         room
     }
 
-    /// Events are not looked at for as long as the answer lives; none is when this returns.
-    pub(crate) fn pause(&self) -> Paused<'_> {
-        let events = self.events.lock();
-        self.paused.fetch_add(1, Ordering::AcqRel);
-        drop(events);
-        Paused(self)
+    /// Events of a context are not looked at for as long as the answer lives; none is when this returns. `None`: it is not known
+    /// which context may go.
+    pub(crate) fn pause(&self, context: Option<u32>) -> Paused<'_> {
+        let mut going = self.events.lock();
+        let free = going.contexts.iter().position(|place| *place == 0);
+        let place = context.and(free);
+        match place.and_then(|place| going.contexts.get_mut(place)) {
+            Some(place) => *place = context.unwrap_or(0),
+            None => going.others += 1,
+        }
+        drop(going);
+        Paused {
+            deferred: self,
+            place,
+        }
     }
 
     /// A context is gone, with its events and its memory; it has waited for its work.
@@ -249,7 +284,7 @@ impl Deferred {
         if !any() {
             return;
         }
-        self.each(|number, waiting| {
+        self.each(|_, number, waiting| {
             if waiting.record.owner() == Owner::Context(context) {
                 if self.waiting.remove(number).is_some() {
                     give_back(process, waiting.record);
@@ -269,7 +304,7 @@ impl Deferred {
     }
 
     /// Shows all of them, one thread at a time; not under the table's lock.
-    fn each(&self, mut show: impl FnMut(u64, Waiting)) {
+    fn each(&self, mut show: impl FnMut(&Going, u64, Waiting)) {
         let events = self.events.lock();
         let mut after = 0;
         loop {
@@ -292,7 +327,7 @@ impl Deferred {
                 }
                 after = number;
                 if let Some(waiting) = self.waiting.get(number) {
-                    show(number, waiting);
+                    show(&events, number, waiting);
                 }
             }
         }
