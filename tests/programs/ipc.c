@@ -77,6 +77,42 @@ static void charged(size_t mib, int line) {
 // What the device holds for both of them.
 #define DEVICE(mib) MUST(sim_account("requested") == (mib) * MIB)
 
+// What is freed while the importer has it open lives on, and another allocation may take its place in the exporter: of another
+// size, with a handle of its own.
+static void export_place_again(void) {
+    for (int i = 0; i < 2; i++) {
+        CUdeviceptr pointer;
+        Opaque handle;
+        OK(CU(cuMemAlloc_v2)(&pointer, (i ? 16 : 64) * MIB));
+        OK(CU(cuIpcGetMemHandle)(&handle, pointer));
+        tell(&handle, sizeof handle);
+        await();
+        OK(CU(cuMemFree_v2)(pointer));
+        CHARGED(i ? 80 : 64);
+        DEVICE(i ? 80 : 64);
+    }
+    step();
+    await();
+}
+
+static void import_place_again(void) {
+    CUdeviceptr pointers[2];
+    for (int i = 0; i < 2; i++) {
+        Opaque handle;
+        hear(&handle, sizeof handle);
+        OK(CU(cuIpcOpenMemHandle_v2)(&pointers[i], handle, LAZY));
+        step();
+    }
+    await();
+    OK(CU(cuIpcCloseMemHandle)(pointers[0]));
+    CHARGED(16);
+    DEVICE(16);
+    OK(CU(cuIpcCloseMemHandle)(pointers[1]));
+    CHARGED(0);
+    DEVICE(0);
+    step();
+}
+
 static void export_handle(void) {
     CUdeviceptr pointer;
     Opaque handle, again;
@@ -228,6 +264,8 @@ static pid_t child(int importer, int sockets[2], const char *group) {
     cu_begin();
     if (is("pool")) {
         importer ? import_pool(!group) : export_pool();
+    } else if (is("place_again")) {
+        importer ? import_place_again() : export_place_again();
     } else {
         importer ? import_handle(!group) : export_handle();
     }

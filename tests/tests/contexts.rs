@@ -17,3 +17,12 @@ fn destroyed_beside_threads_that_allocate_in_it() {
     let client = sim.client("contexts_threads").memory("1GiB");
     let _ = client.free_context().run().ok();
 }
+
+/// The driver waits for a context's work before it ends it. Other contexts' memory is given back meanwhile.
+#[test]
+fn while_one_context_ends_the_frees_of_another_are_seen() {
+    let sim = Sim::new();
+    let client = sim.client("context_going").memory("64MiB");
+    let client = client.free_context().run().ok();
+    assert_eq!(client.stdout, "done\n");
+}

@@ -63,6 +63,12 @@ fn an_exporter_that_frees_first_leaves_the_charge_to_who_still_holds_the_memory(
     in_two_groups("exporter_frees_first");
 }
 
+/// The simulated device, too, tells the two apart.
+#[test]
+fn a_place_that_is_taken_again_is_another_allocation() {
+    in_one_group("place_again");
+}
+
 #[test]
 fn an_exporter_that_is_killed_leaves_the_charge_to_who_still_holds_the_memory() {
     in_one_group("exporter_is_killed");

@@ -132,7 +132,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives process `slot` what another gives back in the same breath: nothing more is held, and no sum has a new peak.
+    /// Gives process `slot` what another has given back under the same lock: no more was asked for, and no sum has a new peak.
     pub(crate) fn hand_over(&mut self, slot: usize, device: usize, amount: Amount) {
         let tenant = self.processes[slot].tenant as usize;
         self.processes[slot].accounts[device].add(amount);

@@ -69,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// `slot` frees one of them, and gives back itself what it was charged: others that hold it are charged in its place.
+    /// `slot` has freed one of them and given back what it was charged: others that hold it are charged in its place.
     fn pass_on(&mut self, slot: usize, index: usize) {
         self.objects[index].set(slot, false);
         let object = self.objects[index];
@@ -77,7 +77,6 @@ impl Shared {
             return;
         }
         let (device, amount) = (object.device as usize, exact(object.bytes, object.bytes));
-        // Both are charged until this process gives back its part, which it does next: no new highest sum.
         if let Some(next) = object.first() {
             self.hand_over(next, device, amount);
             #[expect(clippy::cast_possible_truncation, reason = "a small table's index")]
@@ -134,10 +133,12 @@ impl Member {
         found.map(|object| object.set(slot, true)).is_some()
     }
 
-    /// This process frees memory that others may hold, before it gives back what it is charged for it.
-    pub fn pass_on(&self, key: Key) {
+    /// Gives back `held` and `requested` bytes of memory that others may hold: one of those is charged for it in the same
+    /// step, so that nobody sees it counted twice or not at all.
+    pub fn refund_shared(&self, key: Key, device: usize, held: u64, requested: u64) {
         let mut locked = self.simulation().lock();
         let shared = locked.shared_mut();
+        shared.refund(self.slot, device, exact(held, requested));
         let index = shared
             .objects
             .iter()

@@ -134,6 +134,30 @@ fn reserves_are_no_exact_bytes() {
     );
 }
 
+/// An allocation that its owner frees while another process holds it moves in one step, on whichever side one looks.
+#[test]
+fn shared_memory_changes_hands_in_one_step() {
+    let fixture = Fixture::new("hands");
+    let [owner, holder] = ["a", "a"].map(|tenant| Member::register(fixture.open(tenant)).unwrap());
+    let key = (1, 1);
+    owner.charge(0, 4 * MIB, 3 * MIB).unwrap();
+    assert!(owner.share(key, 0, 3 * MIB));
+    assert!(holder.hold(key));
+    owner.refund_shared(key, 0, 4 * MIB, 3 * MIB);
+    assert_eq!((owner.usage(0).exact, holder.usage(0).exact), (0, 3 * MIB));
+    let device = owner.simulation().snapshot().devices[0].usage;
+    assert_eq!((device.exact, device.peak_exact), (3 * MIB, 3 * MIB));
+    assert_eq!((device.used, device.peak), (3 * MIB, 4 * MIB));
+    // What another asks for next is not added to anything that is on its way.
+    owner.charge(0, MIB, MIB).unwrap();
+    let device = owner.simulation().snapshot().devices[0].usage;
+    assert_eq!(device.peak_exact, 4 * MIB);
+    assert!(holder.let_go(key));
+    assert_eq!(holder.usage(0).exact, 0);
+    let device = owner.simulation().snapshot().devices[0].usage;
+    assert_eq!((device.exact, device.peak_exact), (MIB, 4 * MIB));
+}
+
 #[test]
 fn a_context_is_charged_once_per_process() {
     let fixture = Fixture::new("context");

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::c_uint;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cuda_headers::driver::{CUdeviceptr, CUipcMemHandle, CUresult};
@@ -28,6 +29,8 @@ struct Handle {
     offset: u64,
     size: u64,
     core: u32,
+    /// Number of the allocation in its process: one that is freed may live on elsewhere while its place is taken again.
+    number: u64,
 }
 
 impl Handle {
@@ -40,6 +43,7 @@ impl Handle {
             self.offset,
             self.size,
             u64::from(self.core),
+            self.number,
         ];
         for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -64,6 +68,7 @@ impl Handle {
             offset: word(3)?,
             size: word(4)?,
             core: u32::try_from(word(5)?).ok()?,
+            number: word(6)?,
         })
     }
 }
@@ -79,9 +84,12 @@ struct Opened {
 impl Handle {
     /// What tells the memory from any other.
     fn key(&self) -> (u64, u64) {
-        (self.inode, self.offset)
+        (self.inode, self.number)
     }
 }
+
+/// Number of the next allocation that is handed out.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// What this process has handed out, by address.
 static EXPORTED: Mutex<Option<HashMap<usize, Handle>>> = Mutex::new(None);
@@ -91,13 +99,9 @@ fn exported<T>(with: impl FnOnce(&mut HashMap<usize, Handle>) -> T) -> T {
     with(exported.get_or_insert_default())
 }
 
-/// Memory of this process is about to be given back, whether others have it open or not.
-pub(crate) fn freed(base: usize) {
-    if let Some(handle) = exported(|all| all.remove(&base))
-        && let Ok(member) = state::member()
-    {
-        member.pass_on(handle.key());
-    }
+/// Memory of this process is about to be given back: what tells it from any other, if others may have it open.
+pub(crate) fn freed(base: usize) -> Option<(u64, u64)> {
+    exported(|all| all.remove(&base)).map(|handle| handle.key())
 }
 
 /// What this process has opened, by address.
@@ -116,6 +120,9 @@ fn export(address: CUdeviceptr) -> Result<CUipcMemHandle, CUresult> {
         .find(base)
         .filter(|found| found.family == Family::Linear);
     let found = found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    if let Some(known) = exported(|all| all.get(&found.base).map(Handle::write)) {
+        return Ok(known);
+    }
     let file = memory.arena.file().as_raw_fd();
     let (_, inode) = file::identity(file).map_err(|_| CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
     let handle = Handle {
@@ -125,6 +132,7 @@ fn export(address: CUdeviceptr) -> Result<CUipcMemHandle, CUresult> {
         offset: memory.arena.offset(found.base) as u64,
         size: found.size as u64,
         core: u32::try_from(found.owner.core).unwrap_or(u32::MAX),
+        number: NEXT.fetch_add(1, Ordering::Relaxed),
     };
     // Without room to note it the memory goes with this process.
     let _ = state::member()?.share(handle.key(), found.owner.core, found.rounded as u64);
@@ -295,6 +303,7 @@ mod tests {
             offset: 3 << 40,
             size: 1 << 30,
             core: 15,
+            number: 7,
         };
         assert_eq!(Handle::read(&handle.write()), Some(handle));
         assert_eq!(Handle::read(&CUipcMemHandle { reserved: [0; 64] }), None);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use cuda_headers::driver::CUresult;
 
-use crate::memory::{Arena, BLOCK, Owner, Ranges, charge, refund, rounded};
+use crate::memory::{Arena, BLOCK, Owner, Ranges, charge, refund, refund_allocation, rounded};
 
 /// Up to this size allocations share a block.
 const SMALL: usize = 1 << 20;
@@ -103,17 +103,21 @@ impl Heap {
     pub(crate) fn put(&mut self, arena: &mut Arena, owner: Owner, start: usize, len: usize) {
         if len > SMALL {
             let size = len.next_multiple_of(BLOCK);
-            return release(arena, owner.core, start, size, self.amounts(size, len));
+            release(arena, start, size);
+            let (held, requested) = self.amounts(size, len);
+            return refund_allocation(start, owner.core, held, requested);
         }
         let Some(block) = self.put_shared(start, len) else {
             let (held, requested) = self.amounts(0, len);
-            return refund(owner.core, held, requested);
+            return refund_allocation(start, owner.core, held, requested);
         };
         self.shared.remove(&block);
         if let Some(blocks) = self.by_owner.get_mut(&(owner.context, owner.core)) {
             blocks.retain(|start| *start != block);
         }
-        release(arena, owner.core, block, BLOCK, self.amounts(BLOCK, len));
+        release(arena, block, BLOCK);
+        let (held, requested) = self.amounts(BLOCK, len);
+        refund_allocation(start, owner.core, held, requested);
     }
 
     fn take_shared(&mut self, owner: Owner, len: usize) -> Option<usize> {
@@ -158,14 +162,7 @@ fn blocks(
 }
 
 /// Gives whole blocks back.
-fn release(
-    arena: &mut Arena,
-    core: usize,
-    start: usize,
-    size: usize,
-    (held, requested): (usize, usize),
-) {
+fn release(arena: &mut Arena, start: usize, size: usize) {
     arena.decommit(start, size);
     arena.unreserve(start, size);
-    refund(core, held, requested);
 }

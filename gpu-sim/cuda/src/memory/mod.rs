@@ -123,6 +123,14 @@ pub(crate) fn refund(core: usize, held: usize, requested: usize) {
     }
 }
 
+/// Gives back what [`charge`] took for the allocation at `base`, which other processes may have open.
+fn refund_allocation(base: usize, core: usize, held: usize, requested: usize) {
+    match (ipc::freed(base), state::member()) {
+        (Some(key), Ok(member)) => member.refund_shared(key, core, held as u64, requested as u64),
+        _ => refund(core, held, requested),
+    }
+}
+
 /// Takes bytes of a device that the driver reserves ahead of requests, for a pool or a graph.
 pub(crate) fn charge_reserve(core: usize, bytes: usize) -> Result<(), CUresult> {
     state::member()?
@@ -192,7 +200,6 @@ pub(crate) fn detach(base: usize) -> Result<impl FnOnce() + Send, CUresult> {
     memory.table.remove(base);
     Ok(move || {
         if let Ok(mut memory) = lock() {
-            ipc::freed(base);
             let (heap, arena) = memory.heap(family);
             heap.put(arena, owner, base, rounded);
         }
@@ -205,7 +212,6 @@ fn free_if(base: usize, fits: impl FnOnce(Family) -> bool) -> Result<(), CUresul
     let found = found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let (owner, family, rounded) = (found.owner, found.family, found.rounded);
     memory.table.remove(base);
-    ipc::freed(base);
     let (heap, arena) = memory.heap(family);
     heap.put(arena, owner, base, rounded);
     Ok(())
@@ -232,7 +238,6 @@ pub(crate) fn on_context_destroy(context: u64) {
     let Ok(mut memory) = lock() else { return };
     memory.ended.insert(context);
     for gone in memory.table.take_of(context) {
-        ipc::freed(gone.base);
         let (heap, arena) = memory.heap(gone.family);
         heap.put(arena, gone.owner, gone.base, gone.rounded);
     }

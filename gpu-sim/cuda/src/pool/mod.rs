@@ -252,18 +252,28 @@ pub(crate) fn allocate(
     Ok(start as CUdeviceptr)
 }
 
-/// The pool and the allocation of an address that `allocate` gave.
-fn take_live(address: usize) -> Result<(usize, usize), CUresult> {
+/// The handle of the pool that an address is of.
+fn pool_of(address: usize) -> Result<usize, CUresult> {
+    let memory = memory::lock()?;
+    match memory.table.get(address).map(|found| found.family) {
+        Some(Family::Pool(pool)) => Ok(pool),
+        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+/// Takes an allocation out of the program's sight; gives its size. Both under the pool's lock: the pool may have been emptied
+/// with the last context of its device since it was found.
+fn take_live(address: usize, pool: usize, state: &mut State) -> Result<usize, CUresult> {
     let mut memory = memory::lock()?;
-    let found = memory
-        .table
-        .get(address)
-        .map(|found| (found.family, found.rounded));
-    let Some((Family::Pool(pool), len)) = found else {
+    let is_of = |found: &&Allocation| found.family == Family::Pool(pool);
+    if memory.table.get(address).filter(is_of).is_none() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    };
+    }
     memory.table.remove(address);
-    Ok((pool, len))
+    let len = state.live.remove(&address);
+    let len = len.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    state.used -= len as u64;
+    Ok(len)
 }
 
 /// Frees in stream order.
@@ -273,12 +283,11 @@ pub(crate) fn free(
     per_thread: bool,
     key: StreamKey,
 ) -> Result<(), CUresult> {
-    let (pool, len) = take_live(address)?;
+    let pool = pool_of(address)?;
     let reached = Arc::new(AtomicBool::new(false));
-    if let Some(pool) = POOLS.get(pool) {
-        let mut state = pool.lock();
-        state.live.remove(&address);
-        state.used -= len as u64;
+    if let Some(found) = POOLS.get(pool) {
+        let mut state = found.lock();
+        let len = take_live(address, pool, &mut state)?;
         let reached = Arc::clone(&reached);
         state.pending.push(Pending {
             start: address,
@@ -296,11 +305,10 @@ pub(crate) fn free(
 
 /// Frees at once: all work on the memory is done.
 pub(crate) fn free_now(address: usize) -> Result<(), CUresult> {
-    let (pool, len) = take_live(address)?;
-    if let Some(pool) = POOLS.get(pool) {
-        let mut state = pool.lock();
-        state.live.remove(&address);
-        state.used -= len as u64;
+    let pool = pool_of(address)?;
+    if let Some(found) = POOLS.get(pool) {
+        let mut state = found.lock();
+        let len = take_live(address, pool, &mut state)?;
         state.segments.put(address, len);
     }
     finish(pool);
