@@ -247,6 +247,26 @@ static void left_behind(void) {
     HOLDS(0);
 }
 
+// What a graph has left behind is not waited for, because nothing is under way that would free it.
+static void beside_what_is_left(void) {
+    CUgraph graph;
+    CUgraphExec exec;
+    OK(CU(cuGraphCreate)(&graph, 0));
+    CUdeviceptr pointer = add(graph, 0, 100 * MIB, 0);
+    OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+    OK(launch(exec, 0));
+    CUgraphExec beside = ready(frees_itself(200));
+    uint64_t before = now_ns();
+    for (int round = 0; round < 40; round++) REFUSED(cuGraphLaunch, CU(cuGraphLaunch)(beside, stream));
+    // A wait for work would have been half a second each.
+    MUST(now_ns() - before < 10000000000u);
+    HOLDS(100);
+    OK(CU(cuMemFree_v2)(pointer));
+    OK(launch(beside, 0));
+    OK(CU(cuDeviceGraphMemTrim)(0));
+    HOLDS(0);
+}
+
 static CUgraph many(int count, int freed) {
     CUgraph graph;
     OK(CU(cuGraphCreate)(&graph, 0));
@@ -334,7 +354,7 @@ static void attributes(void) {
 int main(int argc, char **argv) {
     static const Case cases[] = {
         {"every_way", every_way}, {"refusals", refusals},       {"uploads", uploads},
-        {"captured", captured},   {"shared", shared},           {"left_behind", left_behind},
+        {"captured", captured},   {"shared", shared},           {"left_behind", left_behind}, {"beside", beside_what_is_left},
         {"slack", slack},         {"more_than_the_sum", more_than_the_sum}, {"attributes", attributes},
     };
     cu_begin();

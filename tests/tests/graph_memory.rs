@@ -65,6 +65,11 @@ fn memory_that_a_graph_leaves_behind() {
 }
 
 #[test]
+fn what_a_graph_leaves_behind_is_not_waited_for() {
+    case("beside");
+}
+
+#[test]
 fn where_only_the_sum_of_the_nodes_fits_an_upload_tells() {
     case("more_than_the_sum");
 }

@@ -1,6 +1,6 @@
 //! What each device's graph memory is charged: what the driver holds for it.
 
-use cuda_headers::driver::{CUgraphExec, CUgraphMem_attribute as Attribute, CUresult};
+use cuda_headers::driver::{CUgraphExec, CUgraphMem_attribute as Attribute, CUresult, CUstream};
 use quota_abi::sync::{AtomicU64, Ordering};
 
 use super::super::{number_of, rounded};
@@ -45,7 +45,14 @@ struct Account {
     last: u64,
     /// How many have begun.
     begun: u64,
+    /// Bytes that graphs have left in use, as far as is known: so many were when somebody had waited for them in vain.
+    kept: u64,
+    /// The stream on which all launches were since nothing was in use; 0: none yet.
+    stream: u64,
 }
+
+/// Stands for streams that cannot be asked later, or more than one.
+const SEVERAL: u64 = u64::MAX;
 
 /// An upload or launch that is under way, and what is reserved for it.
 pub(super) struct UnderWay<'a> {
@@ -99,6 +106,41 @@ impl Graphs {
         }
     }
 
+    /// The graph has been launched on a stream.
+    pub(super) fn launched(&self, process: &Process, needs: &Needs, stream: CUstream) {
+        let name = stream_name(stream);
+        for (device, _) in needs.on(process) {
+            self.change(device, |account| {
+                account.stream = match account.stream {
+                    0 => name,
+                    same if same == name => name,
+                    _ => SEVERAL,
+                }
+            });
+        }
+    }
+
+    /// Where graphs have run on this stream only, and it has got to its end, what they use still is what they have left.
+    fn look_at_stream(&self, device: &Device, stream: CUstream) {
+        let name = stream_name(stream);
+        let account = self.accounts.get(self::name(device));
+        if name == SEVERAL || account.is_none_or(|account| account.stream != name) {
+            return;
+        }
+        // SAFETY: the stream of the program's own call, which is not being captured.
+        let answer = relaxed(|| unsafe { call!(cuStreamQuery(stream)) });
+        if answer == CUresult::CUDA_SUCCESS {
+            self.keeps(device);
+        }
+    }
+
+    /// What is in use now is what graphs have left.
+    fn keeps(&self, device: &Device) {
+        if let Some(held) = held(device) {
+            self.change(device, |account| account.kept = held.used);
+        }
+    }
+
     /// Whether it has had its memory, nothing was given back since, and no other graph has had any: graphs share memory, but not
     /// while they run side by side.
     pub(super) fn is_backed(&self, process: &Process, exec: CUgraphExec) -> bool {
@@ -127,6 +169,7 @@ impl Graphs {
         process: &'a Process,
         needs: &Needs,
         has: Option<CUgraphExec>,
+        stream: CUstream,
     ) -> Option<UnderWay<'a>> {
         let has = has.map(key);
         let mut begun = UnderWay {
@@ -137,7 +180,7 @@ impl Graphs {
             let _ = self
                 .accounts
                 .get_or_insert(name(device), Account::default());
-            let (reservation, promised) = self.enter(process, device, bytes, has)?;
+            let (reservation, promised) = self.enter(process, device, (bytes, has), stream)?;
             *part = Some(Part {
                 device,
                 reservation,
@@ -149,13 +192,14 @@ impl Graphs {
 
     /// Lets an upload or launch begin that needs `bytes`, and `has` them if it is the graph of this key that was given them
     /// last. Else what the driver holds unused may cover a part, on which nobody else then counts, and the rest is reserved;
-    /// for that what nobody needs is given back. While graphs run whose memory this one could have afterwards, it waits a little.
+    /// for that what nobody needs is given back. While graphs run whose memory this one could have afterwards, it waits a little;
+    /// not again for what they were then found to keep.
     fn enter<'a>(
         &self,
         process: &Process,
         device: &'a Device,
-        bytes: u64,
-        has: Option<u64>,
+        (bytes, has): (u64, Option<u64>),
+        stream: CUstream,
     ) -> Option<(Option<Reservation<'a>>, u64)> {
         for tries in 0..TRIES {
             if let Some(entered) = self.try_enter(device, bytes, has) {
@@ -166,18 +210,23 @@ impl Graphs {
                 process.memory.deferred.settle(process);
                 process.memory.pools.trim(device);
                 self.trim(device);
-            } else if held(device).is_none_or(|held| held.used == 0) && !self.is_busy(device) {
-                break;
-            } else {
+                self.look_at_stream(device, stream);
+            } else if self.may_become_unused(device) {
                 step_back(tries);
+            } else {
+                return None;
             }
         }
+        self.keeps(device);
         None
     }
 
-    fn is_busy(&self, device: &Device) -> bool {
+    fn may_become_unused(&self, device: &Device) -> bool {
+        let held = held(device);
         let account = self.accounts.get(name(device));
-        account.is_some_and(|account| account.pending > 0)
+        account.is_some_and(|account| {
+            account.pending > 0 || held.is_some_and(|held| held.used > account.kept)
+        })
     }
 
     fn try_enter<'a>(
@@ -187,9 +236,13 @@ impl Graphs {
         has: Option<u64>,
     ) -> Option<(Option<Reservation<'a>>, u64)> {
         let before = self.accounts.get(name(device))?.begun;
-        let unused = held(device).map_or(0, |held| held.reserved.saturating_sub(held.used));
+        let held = held(device);
+        let unused = held
+            .as_ref()
+            .map_or(0, |held| held.reserved.saturating_sub(held.used));
         let enter = |account: &mut Account| {
             let own = has.is_some_and(|key| account.last == key) && account.pending == 0;
+            account.kept = held.as_ref().map_or(0, |held| held.used).min(account.kept);
             if !own && account.begun != before {
                 // Somebody has begun meanwhile: what was unused may be used.
                 return None;
@@ -261,6 +314,7 @@ impl Graphs {
             refund = account.charged.saturating_sub(held.reserved);
             growth = held.reserved.saturating_sub(account.charged);
             account.charged = held.reserved;
+            account.kept = account.kept.min(held.used);
             account.trims += u64::from(refund > 0);
         });
         device.refund(refund);
@@ -351,6 +405,14 @@ fn held(device: &Device) -> Option<Held> {
 
 fn name(device: &Device) -> u64 {
     u64::from(number_of(device)) + 1
+}
+
+/// Default streams mean another one in each context or thread.
+fn stream_name(stream: CUstream) -> u64 {
+    match u64::try_from(stream.0.addr()) {
+        Ok(0..=2) | Err(_) => SEVERAL,
+        Ok(handle) => handle,
+    }
 }
 
 fn key(exec: CUgraphExec) -> u64 {

@@ -1,6 +1,6 @@
 //! Executable graphs from their making to their end, and trims.
 
-use cuda_headers::driver::{CUdevice, CUgraph, CUgraphExec, CUresult};
+use cuda_headers::driver::{CUdevice, CUgraph, CUgraphExec, CUresult, CUstream};
 use quota_abi::sync::Ordering;
 
 use super::needs::{self, Needs};
@@ -25,11 +25,12 @@ pub(crate) fn instantiate(
     let early = uploads
         .then(|| needs::of(process, graph))
         .filter(|needs| !needs.are_none());
+    let none = CUstream(core::ptr::null_mut());
     let under_way = match &early {
         None => None,
-        Some(needs) => match graphs.begin(process, needs, None) {
+        Some(needs) => match graphs.begin(process, needs, None, none) {
             // It may fit nevertheless, if the driver puts nodes into pages together.
-            None => match graphs.begin(process, &needs.packed(), None) {
+            None => match graphs.begin(process, &needs.packed(), None, none) {
                 None => return refused(process, needs),
                 begun => begun,
             },

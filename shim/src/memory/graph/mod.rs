@@ -79,11 +79,11 @@ fn with_memory(
         return go();
     }
     let has = Some(exec).filter(|exec| graphs.is_backed(process, *exec));
-    let under_way = match graphs.begin(process, &needs, has) {
+    let under_way = match graphs.begin(process, &needs, has, stream.0) {
         Some(under_way) => under_way,
         // It may fit nevertheless, if the driver puts nodes into pages together: what can be undone tells.
         None => {
-            let Some(packed) = graphs.begin(process, &needs.packed(), None) else {
+            let Some(packed) = graphs.begin(process, &needs.packed(), None, stream.0) else {
                 return refused(process, &needs);
             };
             if !undoable {
@@ -93,7 +93,7 @@ fn with_memory(
                     return refused(process, &needs);
                 }
                 graphs.backed(process, exec);
-                match graphs.begin(process, &needs, Some(exec)) {
+                match graphs.begin(process, &needs, Some(exec), stream.0) {
                     Some(under_way) => under_way,
                     None => return refused(process, &needs),
                 }
@@ -106,6 +106,9 @@ fn with_memory(
     if answer == Ok(CUresult::CUDA_SUCCESS) {
         // Before others may begin again: they must see that the memory is this graph's now.
         graphs.backed(process, exec);
+        if !undoable {
+            graphs.launched(process, &needs, stream.0);
+        }
     }
     let fits = under_way.end();
     if answer != Ok(CUresult::CUDA_SUCCESS) {
