@@ -188,6 +188,16 @@ impl<T: Copy> PerDevice<T> {
     }
 }
 
+impl PerDevice<u64> {
+    /// Limits that can be used up: memory is counted in units, and what is shown as free must be had.
+    fn whole_units(mut self) -> Self {
+        for bytes in self.rows.iter_mut().filter_map(|(_, bytes)| bytes.as_mut()) {
+            *bytes -= *bytes % crate::ledger::UNIT;
+        }
+        self
+    }
+}
+
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -269,7 +279,9 @@ impl std::error::Error for Refusal {}
 pub fn read<'a>(variable: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Settings, Refusal> {
     let reader = Reader { variable };
     Ok(Settings {
-        memory: reader.limits("GPU_QUOTA_MEMORY", "4GiB", spelling::size, &MEMORY)?,
+        memory: reader
+            .limits("GPU_QUOTA_MEMORY", "4GiB", spelling::size, &MEMORY)?
+            .whole_units(),
         compute: reader.limits("GPU_QUOTA_COMPUTE", "30%", spelling::share, &COMPUTE)?,
         group: reader.read("GPU_QUOTA_GROUP", "team-a", text)?,
         context: reader.read("GPU_QUOTA_CONTEXT", "400MiB", spelling::size_or_zero)?,
@@ -429,6 +441,13 @@ mod tests {
         assert!(!settings.limits());
         assert_eq!(settings.memory.of(Some(0), &LAST), None);
         assert!(!given(&[("GPU_QUOTA_LOG", "debug")]).unwrap().limits());
+    }
+
+    #[test]
+    fn a_limit_is_whole_units() {
+        let settings = given(&[("GPU_QUOTA_MEMORY", "0=1000000,1=1024,2=none")]).unwrap();
+        let of = |number| settings.memory.of(Some(number), &LAST);
+        assert_eq!((of(0), of(1), of(2)), (Some(999_936), Some(1024), None));
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl<V: Copy> Table<V> {
     pub(crate) fn insert(&self, key: u64, value: V) -> Result<Option<V>, NoMemory> {
         let (Line(shard), key) = self.shard(key).ok_or(NoMemory)?;
         self.note_use();
-        shard.lock().insert(key, value)
+        let mut shard = shard.lock();
+        let there = shard.enter_new(key, value)?;
+        Ok(there.map(|cell| core::mem::replace(&mut cell.value, value)))
     }
 
     /// The value of a key, which is `fresh` if it had none.
@@ -96,11 +98,24 @@ impl<V: Copy> Table<V> {
         let (Line(shard), key) = self.shard(key).ok_or(NoMemory)?;
         self.note_use();
         let mut shard = shard.lock();
-        if let Some((_, cell)) = shard.find(key) {
-            return Ok(cell.value);
-        }
-        shard.insert(key, fresh)?;
-        Ok(fresh)
+        let there = shard.enter_new(key, fresh)?;
+        Ok(there.map_or(fresh, |cell| cell.value))
+    }
+
+    /// Puts a value; one that is there is replaced, and given back, if `replaces` says so under the table's lock. `Some(None)`
+    /// if it says no: then that one stays.
+    #[inline]
+    pub(crate) fn insert_if(
+        &self,
+        key: u64,
+        value: V,
+        replaces: impl FnOnce() -> bool,
+    ) -> Result<Option<Option<V>>, NoMemory> {
+        let (Line(shard), key) = self.shard(key).ok_or(NoMemory)?;
+        self.note_use();
+        let mut shard = shard.lock();
+        let there = shard.enter_new(key, value)?;
+        Ok(there.map(|cell| replaces().then(|| core::mem::replace(&mut cell.value, value))))
     }
 
     pub(crate) fn get(&self, key: u64) -> Option<V> {
@@ -240,13 +255,14 @@ impl<V: Copy> Shard<V> {
         }
     }
 
+    /// Puts a value if the key has none; the entry that it has otherwise.
     #[inline]
-    fn insert(&mut self, key: Key, value: V) -> Result<Option<V>, NoMemory> {
+    fn enter_new(&mut self, key: Key, value: V) -> Result<Option<&mut Cell<V>>, NoMemory> {
         if self.used >= self.capacity / ROOM {
             self.grow()?;
         }
-        if let Some((_, cell)) = self.find(key) {
-            return Ok(Some(core::mem::replace(&mut cell.value, value)));
+        if let Some((at, _)) = self.find(key) {
+            return Ok(self.entry(at));
         }
         let number = self.take_place();
         *self.place(number) = Cell {
@@ -428,6 +444,19 @@ mod tests {
         assert_eq!(table.remove_if(7, |value| *value == 2), None);
         assert_eq!(table.remove_if(7, |value| *value == 1), Some(1));
         assert_eq!(table.get(7), None);
+    }
+
+    #[test]
+    fn a_value_is_replaced_only_on_a_condition() {
+        let table = Table::<u64>::new();
+        assert_eq!(
+            table.insert_if(7, 1, || panic!("nothing is there")),
+            Ok(None)
+        );
+        assert_eq!(table.insert_if(7, 2, || false), Ok(Some(None)));
+        assert_eq!(table.get(7), Some(1));
+        assert_eq!(table.insert_if(7, 3, || true), Ok(Some(Some(1))));
+        assert_eq!(table.get(7), Some(3));
     }
 
     #[test]

@@ -26,3 +26,17 @@ fn while_one_context_ends_the_frees_of_another_are_seen() {
     let client = client.free_context().run().ok();
     assert_eq!(client.stdout, "done\n");
 }
+
+#[test]
+fn a_late_record_takes_nobodys_charge() {
+    let sim = Sim::new();
+    let client = sim.client("context_gone_late_record").memory("1GiB");
+    let _ = client.free_context().run().ok();
+}
+
+#[test]
+fn met_in_the_making_it_counts_once() {
+    let sim = Sim::new();
+    let client = sim.client("context_met_in_the_making").memory("1GiB");
+    let _ = client.env("GPU_QUOTA_CONTEXT", "100MiB").run().ok();
+}

@@ -301,3 +301,11 @@ fn a_full_device_answers_for_itself() {
     assert_eq!(client.number("result"), 2);
     assert_eq!(client.number("total"), bare.number("total"));
 }
+
+/// What is shown as free can be allocated, whatever the limit.
+#[test]
+fn a_limit_that_is_no_multiple() {
+    let sim = Sim::new();
+    let client = sim.client("odd_limit").memory("1000000");
+    let _ = client.free_context().run().ok();
+}

@@ -95,11 +95,8 @@ fn spellings_of_a_size() {
     ];
     for (spelling, bytes) in spellings {
         let total = total_under(&sim, &[("GPU_QUOTA_MEMORY", spelling)]);
-        // A fraction of a byte may go either way.
-        assert!(
-            total.abs_diff(*bytes) <= 1,
-            "{spelling}: {total}, not {bytes}"
-        );
+        // What can be used up: whole units.
+        assert_eq!(total, bytes / 512 * 512, "{spelling}");
     }
 }
 

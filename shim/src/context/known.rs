@@ -15,6 +15,8 @@ pub(crate) struct Contexts {
     recent: Recent,
     next: AtomicU32,
     ends: AtomicU32,
+    /// How many have begun to end.
+    begun: AtomicU32,
 }
 
 /// What is known of a handle.
@@ -24,6 +26,10 @@ pub(super) struct Known {
     pub(super) device: u16,
     /// The primary one of its device, or a green one, whose memory is the primary one's.
     pub(super) primary: bool,
+    /// The driver is about to destroy it, or has.
+    going: bool,
+    /// Known and counted since it was found current; whoever makes it has not said so yet, if anybody sees it made.
+    met: bool,
     /// `cuCtxAttach` less `cuCtxDetach`.
     attached: u32,
 }
@@ -37,6 +43,8 @@ pub(crate) struct DeviceContexts {
     pub(super) primary: bool,
     /// Its number, by whatever handle it is met; 0 while it has none.
     primary_id: u32,
+    /// Calls under way that may end the primary one.
+    leaving: u32,
     /// Whether they are charged.
     pub(super) charged: bool,
 }
@@ -69,6 +77,11 @@ impl DeviceContexts {
         self.primary_id
     }
 
+    /// Whether no call is under way that may end the primary one.
+    pub(super) fn primary_stays(&self) -> bool {
+        self.leaving == 0
+    }
+
     /// The primary one is gone. Its number, if it had one.
     pub(super) fn primary_has_ended(&mut self) -> Option<u32> {
         self.primary = false;
@@ -84,6 +97,7 @@ impl Contexts {
             recent: Recent::new(),
             next: AtomicU32::new(1),
             ends: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
         }
     }
 
@@ -110,6 +124,47 @@ impl Contexts {
         known
     }
 
+    /// The driver is about to destroy a context: from now on its memory may be somebody else's.
+    pub(super) fn goes(&self, handle: CUcontext, id: u32) {
+        self.set_going(handle, id, true);
+        self.begun.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It has not been destroyed.
+    pub(super) fn stays_after_all(&self, handle: CUcontext, id: u32) {
+        self.set_going(handle, id, false);
+    }
+
+    fn set_going(&self, handle: CUcontext, id: u32, going: bool) {
+        self.known.with(key(handle), |known| {
+            if known.id == id {
+                known.going = going;
+            }
+        });
+    }
+
+    /// A call begins that may end a device's primary context; `drop` says that its memory has been given back if so.
+    pub(super) fn primary_may_go<'a>(&self, device: &'a Device) -> Leaving<'a> {
+        device.contexts.lock().leaving += 1;
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        Leaving(device)
+    }
+
+    /// How many contexts have begun to end, or perhaps.
+    pub(crate) fn begun(&self) -> u32 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Whether a context that is no primary one lives and is not about to be destroyed.
+    #[cold]
+    pub(super) fn stays(&self, id: u32) -> bool {
+        let mut stays = false;
+        self.known.for_each(|_, known| {
+            stays |= known.id == id && !known.primary && !known.going;
+        });
+        stays
+    }
+
     /// Forgets a context that has been destroyed. Its handle may belong to a new one by now.
     pub(super) fn ended(&self, handle: CUcontext, id: u32) {
         self.known.remove_if(key(handle), |known| known.id == id);
@@ -123,19 +178,47 @@ impl Contexts {
         let _ = self.known.get_or_insert(key(handle), known);
     }
 
-    /// Adds a context that the driver has just made. What is known of its handle is of one that is gone.
-    pub(super) fn add(&self, handle: CUcontext, device: &Device) {
+    /// Adds a context that the driver has just made. What is known of its handle is of one that is gone; unless a thread that
+    /// had that one current has met it before us, and counted it: then the device on which that was.
+    pub(super) fn add(&self, handle: CUcontext, device: &Device) -> Option<u16> {
         let fresh = Known::new(self.number(), device, false);
-        let _ = self.known.insert(key(handle), fresh);
+        let adopt = |known: &mut Known| {
+            let met = core::mem::take(&mut known.met).then_some(known.device);
+            if met != Some(fresh.device) {
+                *known = fresh;
+            }
+            met
+        };
+        let known = self.known.get_or_insert(key(handle), fresh);
+        let met = match known {
+            Ok(known) if known.id != fresh.id => self.known.with(key(handle), adopt),
+            _ => Some(None),
+        };
+        if met.is_none() {
+            // Forgotten between the two.
+            let _ = self.known.insert(key(handle), fresh);
+        }
         self.recent.forget(key(handle));
+        met.flatten()
     }
 
     /// Adds a context that was made unseen, or finds the one of the same handle; and whether it is new.
     pub(super) fn meet(&self, handle: CUcontext, device: &Device) -> (Known, bool) {
-        let fresh = Known::new(self.number(), device, false);
+        let fresh = Known {
+            met: true,
+            ..Known::new(self.number(), device, false)
+        };
         let known = self.known.get_or_insert(key(handle), fresh);
         let known = known.unwrap_or(fresh);
         (known, known.id == fresh.id)
+    }
+
+    /// What was met is not what it was taken for. `false` if it is no longer there as it was met.
+    pub(super) fn unmeet(&self, handle: CUcontext, id: u32) -> bool {
+        let is_it = |known: &Known| known.id == id && known.met;
+        let met = self.known.remove_if(key(handle), is_it);
+        self.recent.forget(key(handle));
+        met.is_some()
     }
 
     /// Adds a handle of a device's primary context. One that is known from an earlier life of it, and about to be
@@ -211,12 +294,23 @@ impl Contexts {
     }
 }
 
+/// A call is under way that may end a device's primary context.
+pub(super) struct Leaving<'a>(&'a Device);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.contexts.lock().leaving -= 1;
+    }
+}
+
 impl Known {
     fn new(id: u32, device: &Device, primary: bool) -> Self {
         Self {
             id,
             device: u16::try_from(device.number).unwrap_or(0),
             primary,
+            going: false,
+            met: false,
             attached: 0,
         }
     }
@@ -230,6 +324,8 @@ impl Known {
             id: u32::try_from(facts >> 32).unwrap_or(0),
             device: u16::try_from(facts >> 1 & 0xffff).unwrap_or(0),
             primary: facts & 1 != 0,
+            going: false,
+            met: false,
             attached: 0,
         }
     }

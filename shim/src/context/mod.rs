@@ -70,6 +70,18 @@ pub(crate) fn has_ended(process: &Process, id: u32) -> bool {
     process.contexts.is_unknown(id) && !process.devices.iter().any(is_primary)
 }
 
+/// Whether the context of a number lives and nothing is under way that may end it.
+#[cold]
+pub(crate) fn stays(process: &Process, id: u32) -> bool {
+    for device in process.devices.iter() {
+        let contexts = device.contexts.lock();
+        if contexts.primary_id() == id {
+            return contexts.primary_stays();
+        }
+    }
+    process.contexts.stays(id)
+}
+
 /// The device of a context that may not be current, if it is known.
 pub(crate) fn device_of(process: &'static Process, handle: CUcontext) -> Option<&'static Device> {
     let known = process.contexts.find(handle)?;
@@ -106,7 +118,10 @@ pub(crate) fn create(
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.
         let handle = unsafe { context.read() };
-        process.contexts.add(handle, device);
+        let counted = process.contexts.add(handle, device);
+        if let Some(device) = counted.and_then(|number| process.devices.by_number(number.into())) {
+            end(device);
+        }
         time::context_changed();
     } else {
         end(device);
@@ -121,10 +136,13 @@ pub(crate) fn destroy(handle: CUcontext, call: &impl Fn() -> CUresult) -> Result
     let known = process.contexts.find(handle).ok_or(Aside::Unknown)?;
     time::context_goes(handle);
     let paused = process.memory.deferred.pause(Some(known.id));
+    process.contexts.goes(handle, known.id);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         process.contexts.ended(handle, known.id);
         gone(process, known);
+    } else {
+        process.contexts.stays_after_all(handle, known.id);
     }
     drop(paused);
     Ok(answer)
@@ -165,16 +183,9 @@ fn gone(process: &Process, known: Known) {
 /// A current context that no hook has seen being made: charged now, whether it fits or not.
 #[cold]
 fn meet(process: &'static Process, handle: CUcontext) -> Result<Known, Aside> {
-    let mut number: CUdevice = 0;
-    // SAFETY: a live out-pointer; reads the calling thread's state and nothing else.
-    let answer = unsafe { call!(cuCtxGetDevice(&raw mut number)) };
-    if answer != CUresult::CUDA_SUCCESS {
-        return Err(Aside::NoContext);
-    }
-    let device = process.devices.get(number).ok_or(Aside::Unknown)?;
-    let (known, new) = process.contexts.meet(handle, device);
-    if new {
-        // Of several threads that meet it, one counts it.
+    let device = device_now(process)?;
+    {
+        // Counted before it is known: whoever makes it and finds it known counts it once less.
         let mut contexts = device.contexts.lock();
         if !contexts.join() {
             device.charge(device.context_charge);
@@ -182,7 +193,31 @@ fn meet(process: &'static Process, handle: CUcontext) -> Result<Known, Aside> {
             contexts.count = 1;
         }
     }
-    Ok(known)
+    let (known, new) = process.contexts.meet(handle, device);
+    if !new {
+        // Of several threads that meet it, one counts it.
+        end(device);
+        return Ok(known);
+    }
+    if device_now(process).is_ok_and(|other| core::ptr::eq(other, device)) {
+        return Ok(known);
+    }
+    // It has ended since the driver was asked, and its handle may be another's.
+    if process.contexts.unmeet(handle, known.id) {
+        end(device);
+    }
+    meet(process, handle)
+}
+
+/// The device of the current context, if that lives.
+fn device_now(process: &'static Process) -> Result<&'static Device, Aside> {
+    let mut number: CUdevice = 0;
+    // SAFETY: a live out-pointer; reads the calling thread's state and nothing else.
+    let answer = unsafe { call!(cuCtxGetDevice(&raw mut number)) };
+    if answer != CUresult::CUDA_SUCCESS {
+        return Err(Aside::NoContext);
+    }
+    process.devices.get(number).ok_or(Aside::Unknown)
 }
 
 /// Counts a context in the making, and charges the first one. `false` if it does not fit.

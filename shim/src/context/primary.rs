@@ -53,6 +53,7 @@ pub(crate) fn release(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<
     time::contexts_may_go();
     let id = process.contexts.primary_id(device);
     let paused = process.memory.deferred.pause(id);
+    let _leaving = process.contexts.primary_may_go(device);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         look(process, device);
@@ -68,6 +69,7 @@ pub(crate) fn reset(device: CUdevice, call: &impl Fn() -> CUresult) -> Result<CU
     time::contexts_may_go();
     let id = process.contexts.primary_id(device);
     let _paused = process.memory.deferred.pause(id);
+    let _leaving = process.contexts.primary_may_go(device);
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS
         && !look(process, device)
@@ -170,6 +172,8 @@ pub(crate) fn destroy_green(
     };
     let id = known.as_ref().map(|known| known.id);
     let _paused = process.memory.deferred.pause(id);
+    let device = process.devices.by_number(number.into());
+    let _leaving = device.map(|device| contexts.primary_may_go(device));
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
         let _ = contexts.greens.insert(green_key(green), number);
@@ -181,7 +185,7 @@ pub(crate) fn destroy_green(
     if let Some(known) = known {
         process.memory.deferred.context_gone(process, known.id);
     }
-    if let Some(device) = process.devices.by_number(number.into()) {
+    if let Some(device) = device {
         look(process, device);
     }
     Ok(answer)

@@ -7,7 +7,7 @@ use cuda_headers::driver::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUres
 use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
 
 use super::pool::{Default, STREAMS};
-use super::{Owner, Record, freed, give_back, ipc, linear, remember, waited};
+use super::{Owner, Record, freed, give_back, ipc, linear, put_back, waited};
 use crate::context;
 use crate::device::Device;
 use crate::driver::{call, relaxed};
@@ -105,7 +105,7 @@ pub(crate) fn free(
     };
     let answer = call();
     if answer != CUresult::CUDA_SUCCESS {
-        remember(process, addresses, address, record);
+        put_back(process, addresses, address, record);
     } else if !outlasts(process, record, stream) || !defer(process, address, record, stream) {
         freed(process, address, record);
         waited::perhaps(process);

@@ -2,7 +2,10 @@
 
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
-use super::{Owner, Record, external, freed, ipc, put_back, remember_in, reserve, rounded, waited};
+use super::{
+    Owner, Record, external, freed, ipc, put_back, remember_in, reserve, rounded, take_beside,
+    waited,
+};
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
 use crate::guard::{Aside, outside};
@@ -93,7 +96,8 @@ pub(crate) fn allocate_pitch<A: Address, S: Size>(
 pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let process = process::limited()?;
     let addresses = &process.memory.addresses;
-    let Some(record) = addresses.remove(address) else {
+    let record = addresses.remove(address);
+    let Some(record) = record.or_else(|| take_beside(addresses, address)) else {
         return free_others(process, address, call);
     };
     // It waits for work that uses the memory.

@@ -23,6 +23,9 @@ use crate::table::{NoMemory, Table};
 /// The driver hands out memory in steps of this many bytes.
 const STEP: u64 = 512;
 
+/// How often a record may replace another although contexts begin to end all the time.
+const TRIES: u32 = 16;
+
 /// All records of a process.
 pub(crate) struct Memory {
     /// Linear, pitched, managed and stream-ordered memory, by address.
@@ -182,7 +185,7 @@ fn remember_in(
     record: Record,
     context: &Context<'_>,
 ) {
-    remember(process, table, key, record);
+    let key = remember(process, table, key, record);
     if context.is_gone(process)
         && let Some(record) = table.remove_if(key, |other| *other == record)
     {
@@ -197,21 +200,72 @@ pub(crate) fn refresh(process: &Process, device: &Device) {
     process.memory.graphs.settle(device);
 }
 
-/// Keeps a record. One that was there under the same key has been freed where we did not see it.
-fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) {
-    match table.insert(key, record) {
-        Ok(None) => {}
-        Ok(Some(stale)) => give_back(process, stale),
-        // Stays charged until the process ends: the quota holds, and the kernel is out of memory.
-        Err(NoMemory) => report::debug(format_args!("no memory to remember an allocation")),
+/// Keeps a record, and says under which key: its own, if nothing is there.
+#[inline]
+fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) -> u64 {
+    match table.insert_if(key, record, || false) {
+        Ok(None) => key,
+        Ok(Some(_)) => remember_over(process, table, key, record),
+        Err(NoMemory) => not_remembered(key),
     }
+}
+
+/// The same where a record is there. That one has been freed where we did not see it; but only as long as the new one's
+/// context lives: when that is gone, the driver may have given the address to somebody else, whose record it is.
+#[cold]
+fn remember_over(process: &Process, table: &Table<Record>, key: u64, record: Record) -> u64 {
+    for _ in 0..TRIES {
+        let begun = process.contexts.begun();
+        if !stays(process, record) {
+            break;
+        }
+        // SYNC POINT with `Contexts::goes`: what is put in behind this lock is of who got the address later.
+        match table.insert_if(key, record, || process.contexts.begun() == begun) {
+            Ok(Some(None)) => {}
+            Ok(Some(Some(stale))) => {
+                give_back(process, stale);
+                return key;
+            }
+            Ok(None) => return key,
+            Err(NoMemory) => return not_remembered(key),
+        }
+    }
+    // Kept beside it, charged until the context is gone or stays after all and frees it.
+    let mut beside = beside(key);
+    let kept = beside.find(|key| matches!(table.insert_if(*key, record, || false), Ok(None)));
+    kept.unwrap_or_else(|| not_remembered(key))
+}
+
+fn stays(process: &Process, record: Record) -> bool {
+    match record.owner() {
+        Owner::Context(id) => context::stays(process, id),
+        Owner::Pool(_) => true,
+    }
+}
+
+/// Keys for what has the same address: none that the driver gives.
+fn beside(key: u64) -> impl Iterator<Item = u64> {
+    (1..16_u64).map(move |other| key | other << 60)
+}
+
+/// Takes the record that was kept beside another, which is gone meanwhile.
+#[cold]
+fn take_beside(table: &Table<Record>, key: u64) -> Option<Record> {
+    beside(key).find_map(|key| table.remove(key))
+}
+
+/// Stays charged until the process ends: the quota holds, and the kernel is out of memory.
+#[cold]
+fn not_remembered(key: u64) -> u64 {
+    report::debug(format_args!("no memory to remember an allocation"));
+    key
 }
 
 /// Keeps the record of memory that the driver has not freed after all; but not if it says so because the context is gone,
 /// and the memory with it.
 #[cold]
 fn put_back(process: &Process, table: &Table<Record>, key: u64, record: Record) {
-    remember(process, table, key, record);
+    let key = remember(process, table, key, record);
     if let Owner::Context(id) = record.owner()
         && context::has_ended(process, id)
         && let Some(record) = table.remove_if(key, |other| *other == record)

@@ -114,6 +114,13 @@ impl Physical {
         }
     }
 
+    /// A handle's reference less.
+    pub(super) fn released(&self, process: &Process, number: u64) {
+        self.change(process, number, |block| {
+            block.handles = block.handles.saturating_sub(1);
+        });
+    }
+
     /// A mapping, tile or binding less.
     pub(super) fn unmapped(&self, process: &Process, number: u64) {
         self.change(process, number, |block| {

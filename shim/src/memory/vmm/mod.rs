@@ -70,9 +70,7 @@ pub(crate) fn release(
     let number = physical.handles.get(handle).ok_or(Aside::Unknown)?;
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
-        physical.change(process, number, |block| {
-            block.handles = block.handles.saturating_sub(1);
-        });
+        physical.released(process, number);
     }
     Ok(answer)
 }
@@ -88,18 +86,19 @@ pub(crate) fn retain(
     }
     let process = process::limited()?;
     let physical = &process.memory.physical;
+    // Counted before the driver gives it: other threads may drop every reference that is known meanwhile.
+    let number = physical.mapped_at(wide(address.addr()));
+    let counted =
+        number.and_then(|number| physical.blocks.with(number, |block| block.handles += 1));
     let answer = call();
-    if answer != CUresult::CUDA_SUCCESS {
+    let Some(number) = number.filter(|_| counted.is_some()) else {
         return Ok(answer);
-    }
-    // SAFETY: the driver has just written it for its caller.
-    let handle = unsafe { handle.read() };
-    // Documented: the handle by which the memory was mapped. Looked for by address only if it is another one.
-    let known = physical.handles.get(handle);
-    let number = known.or_else(|| physical.mapped_at(wide(address.addr())));
-    if let Some(number) = number {
-        physical.blocks.with(number, |block| block.handles += 1);
-        let _ = physical.handles.insert(handle, number);
+    };
+    if answer == CUresult::CUDA_SUCCESS {
+        // SAFETY: the driver has just written it for its caller.
+        let _ = physical.handles.insert(unsafe { handle.read() }, number);
+    } else {
+        physical.released(process, number);
     }
     Ok(answer)
 }
