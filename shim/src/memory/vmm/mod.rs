@@ -86,18 +86,24 @@ pub(crate) fn retain(
     }
     let process = process::limited()?;
     let physical = &process.memory.physical;
-    // Counted before the driver gives it: other threads may drop every reference that is known meanwhile.
-    let number = physical.mapped_at(wide(address.addr()));
-    let counted =
-        number.and_then(|number| physical.blocks.with(number, |block| block.handles += 1));
-    let answer = call();
-    let Some(number) = number.filter(|_| counted.is_some()) else {
-        return Ok(answer);
+    let add = |number: &u64| {
+        let add = |block: &mut Block| block.handles += 1;
+        physical.blocks.with(*number, add).is_some()
     };
+    // Counted before the driver gives it: other threads may drop every reference that is known meanwhile.
+    let before = physical.mapped_at(wide(address.addr())).filter(add);
+    let answer = call();
+    let mut surplus = before;
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.
-        let _ = physical.handles.insert(unsafe { handle.read() }, number);
-    } else {
+        let handle = unsafe { handle.read() };
+        // Documented: the handle by which the memory was mapped; by now that may be other memory than before.
+        let known = physical.handles.get(handle).filter(add);
+        if let Some(number) = known.or_else(|| surplus.take()) {
+            let _ = physical.handles.insert(handle, number);
+        }
+    }
+    if let Some(number) = surplus {
         physical.released(process, number);
     }
     Ok(answer)
