@@ -50,8 +50,8 @@ static void other_api(char letter) {
     switch (letter) {
     case 'b':
         if (!in_group) {
-            unsetenv("GPU_QUOTA_MEMORY");
-            setenv("GPU_QUOTA_GROUP", "nobody-limits-this", 1);
+            setenv("GPU_QUOTA_MEMORY", "none", 1);
+            setenv("GPU_QUOTA_GROUP", getenv("OTHER_GROUP"), 1);
             setenv("GPU_SIM_TENANT", "other API", 1);
         }
         cu_begin();

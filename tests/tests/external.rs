@@ -10,7 +10,8 @@ fn quota(client: Client) -> Client {
 #[test]
 fn charged_to_the_importer() {
     let sim = Sim::new();
-    let _ = quota(sim.client("external")).run().ok();
+    let client = quota(sim.client("external"));
+    let _ = client.env("OTHER_GROUP", sim.group("other")).run().ok();
 }
 
 #[test]
