@@ -10,6 +10,7 @@ use super::streams::Streams;
 use super::{Default, ask};
 use crate::device::Device;
 use crate::driver::relaxed;
+use crate::lock::Lock;
 use crate::process::{self, Process};
 use crate::table::Table;
 
@@ -39,6 +40,8 @@ pub(crate) struct Pools {
     pub(super) known: Table<Pool>,
     /// Ids by handle.
     pub(super) handles: Table<u64>,
+    /// One thread at a time keeps a pool that nobody knows: of two ids for one pool, what one is charged would be lost with it.
+    meeting: Lock<()>,
     /// Numbers ids and questions.
     next: AtomicU64,
     /// Requests that are being served, from whichever pool.
@@ -59,6 +62,7 @@ impl Pools {
         Self {
             known: Table::new(),
             handles: Table::new(),
+            meeting: Lock::new(()),
             next: AtomicU64::new(1),
             served: AtomicU32::new(0),
         }
@@ -249,16 +253,15 @@ impl Pools {
             Some(device) => (Place::Device(number_of(device)), State::BuiltIn),
             None => (ask::place(process, pool, current), State::Alive),
         };
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.known
-            .insert(id, Pool::new(handle, place, state))
-            .ok()?;
-        let kept = self.handles.get_or_insert(handle, id).ok();
-        if kept != Some(id) {
-            // Another thread has met it first.
-            self.known.remove(id);
+        let _alone = self.meeting.lock();
+        if let Some(id) = self.handles.get(handle) {
+            return Some(id);
         }
-        kept
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let fresh = Pool::new(handle, place, state);
+        self.known.insert(id, fresh).ok()?;
+        self.handles.insert(handle, id).ok()?;
+        Some(id)
     }
 
     /// Where a pool's memory lies.
