@@ -391,12 +391,41 @@ static void threads(void) {
     HOLDS(0);
 }
 
+static pthread_barrier_t together;
+
+static void *meet(void *unused) {
+    CUcontext context;
+    CUdeviceptr address[4] = {0};
+    OK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+    OK(CU(cuCtxSetCurrent)(context));
+    pthread_barrier_wait(&together);
+    for (int index = 0; index < 4; index++) {
+        if (CU(cuMemAllocAsync)(&address[index], 20 * MIB, NULL)) address[index] = 0;
+    }
+    for (int index = 0; index < 4; index++) {
+        if (address[index]) OK(CU(cuMemFreeAsync)(address[index], NULL));
+    }
+    return unused;
+}
+
+// Many threads meet the device's pool at the same moment, where it is full at once.
+static void met_at_once(void) {
+    enum { THREADS = 8 };
+    pthread_t all[THREADS];
+    CU(cuMemAllocAsync), CU(cuMemFreeAsync);
+    MUST(!pthread_barrier_init(&together, NULL, THREADS));
+    for (int index = 0; index < THREADS; index++) pthread_create(&all[index], NULL, meet, NULL);
+    for (int index = 0; index < THREADS; index++) pthread_join(all[index], NULL);
+    OK(CU(cuCtxSynchronize)());
+    HOLDS(0);
+}
+
 int main(int argc, char **argv) {
     static const Case cases[] = {
         {"pairings", pairings},   {"refusals", refusals},         {"slack", slack},
         {"attributes", attributes}, {"destroyed", destroyed},     {"current_pool", current_pool},
         {"on_the_host", on_the_host}, {"undone", undone},         {"last_context", last_context},
-        {"of_another_device", of_another_device}, {"waited", waited}, {"threads", threads},
+        {"of_another_device", of_another_device}, {"waited", waited}, {"threads", threads}, {"met_at_once", met_at_once},
         {"many_pools", many_pools}, {"in_order", in_order}, {"dying", dying},
     };
     cu_begin();

@@ -90,6 +90,17 @@ fn threads_that_never_wait_stay_within_the_limit_and_what_they_have_in_flight() 
     assert!(peak <= LIMIT + 4 * SEGMENT, "{} MiB", peak / MIB);
 }
 
+/// Many processes, since a process meets a pool but once.
+#[test]
+fn threads_that_meet_a_pool_at_once_meet_one_pool() {
+    for _ in 0..20 {
+        let sim = Sim::new();
+        let client = sim.client("pool_cases").arg("met_at_once");
+        let finished = client.memory("128MiB").free_context().run().ok();
+        assert_eq!(finished.stdout, "done\n", "{}", finished.stderr);
+    }
+}
+
 #[test]
 fn plain_memory_that_is_freed_in_order_is_charged_until_its_stream_gets_there() {
     assert!(case(&Sim::new(), "in_order") <= LIMIT);
