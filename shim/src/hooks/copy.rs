@@ -5,9 +5,9 @@ use core::ffi::{c_uint, c_void};
 use cuda_headers::driver::{CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream};
 use cuda_headers::fns;
 
-use crate::guard::{Aside, outside};
+use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time;
+use crate::time::{self, NULL_STREAM};
 
 hooks! { DRIVER as fns, if time::limited();
     /// Charged by its bytes.
@@ -61,7 +61,7 @@ hooks! { DRIVER as fns, if time::limited();
         srcHost: *const c_void,
         ByteCount: c_uint,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyHtoDAsync_v2(
@@ -69,7 +69,7 @@ hooks! { DRIVER as fns, if time::limited();
         srcHost: *const c_void,
         ByteCount: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyHtoDAsync_v2_ptsz(
@@ -77,7 +77,7 @@ hooks! { DRIVER as fns, if time::limited();
         srcHost: *const c_void,
         ByteCount: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
+    ) -> CUresult = |call| time::ends(hStream, true, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyDtoHAsync(
@@ -85,7 +85,7 @@ hooks! { DRIVER as fns, if time::limited();
         srcDevice: CUdeviceptr_v1,
         ByteCount: c_uint,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyDtoHAsync_v2(
@@ -93,7 +93,7 @@ hooks! { DRIVER as fns, if time::limited();
         srcDevice: CUdeviceptr,
         ByteCount: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyDtoHAsync_v2_ptsz(
@@ -101,7 +101,7 @@ hooks! { DRIVER as fns, if time::limited();
         srcDevice: CUdeviceptr,
         ByteCount: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
+    ) -> CUresult = |call| time::ends(hStream, true, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyAsync(
@@ -109,7 +109,7 @@ hooks! { DRIVER as fns, if time::limited();
         src: CUdeviceptr,
         ByteCount: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuMemcpyHtoDAsync`.
     fn cuMemcpyAsync_ptsz(
@@ -117,7 +117,7 @@ hooks! { DRIVER as fns, if time::limited();
         src: CUdeviceptr,
         ByteCount: usize,
         hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
+    ) -> CUresult = |call| time::ends(hStream, true, &call);
 
     /// Waits for the work before it, which is settled after.
     fn cuMemcpyDtoH(
@@ -167,8 +167,6 @@ hooks! { DRIVER as fns, if time::limited();
         |call| waits(true, &call);
 }
 
-const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
-
 fn copy(
     bytes: impl TryInto<u64>,
     (stream, per_thread): (CUstream, bool),
@@ -181,16 +179,5 @@ fn copy(
 
 /// The host waits for the default stream.
 fn waits(per_thread: bool, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
-    let call = || outside(call);
-    time::interrupting(time::stream(NULL_STREAM, per_thread), &call)
-}
-
-/// What is open on the stream ends here.
-fn ends(
-    stream: CUstream,
-    per_thread: bool,
-    call: &impl Fn() -> CUresult,
-) -> Result<CUresult, Aside> {
-    time::interrupt(time::stream(stream, per_thread));
-    Ok(call())
+    time::interrupting(time::stream(NULL_STREAM, per_thread), call)
 }

@@ -1,17 +1,16 @@
-//! Copies of two and three dimensions, of arrays, between devices, and in batches.
+//! Copies of two and three dimensions, of arrays, and between devices.
 
-use core::ffi::{c_uint, c_ulonglong};
+use core::ffi::c_uint;
 
 use cuda_headers::driver::{
-    CUDA_FABRIC_COPY_BATCH_OP, CUDA_MEMCPY2D, CUDA_MEMCPY2D_v1, CUDA_MEMCPY3D,
-    CUDA_MEMCPY3D_BATCH_OP, CUDA_MEMCPY3D_PEER, CUDA_MEMCPY3D_v1, CUarray, CUcontext, CUdeviceptr,
-    CUdeviceptr_v1, CUmemDecompressParams, CUmemcpyAttributes, CUresult, CUstream,
+    CUDA_MEMCPY2D, CUDA_MEMCPY2D_v1, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUDA_MEMCPY3D_v1, CUarray,
+    CUcontext, CUdeviceptr, CUdeviceptr_v1, CUresult, CUstream,
 };
 use cuda_headers::fns;
 
-use crate::guard::{Aside, outside};
+use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time::{self, Block, traffic};
+use crate::time::{self, Block, NULL_STREAM, traffic};
 
 hooks! { DRIVER as fns, if time::limited();
     /// Charged by its bytes where both ends are on the device.
@@ -202,159 +201,7 @@ hooks! { DRIVER as fns, if time::limited();
         ByteCount: usize,
         hStream: CUstream,
     ) -> CUresult = |call| line(ByteCount, dstContext == srcContext, hStream, true, &call);
-
-    /// Where it copies to is not told in the call: not charged, and what is open on the stream ends before.
-    fn cuMemcpyBatchAsync(
-        dsts: *mut CUdeviceptr,
-        srcs: *mut CUdeviceptr,
-        sizes: *mut usize,
-        count: usize,
-        attrs: *mut CUmemcpyAttributes,
-        attrsIdxs: *mut usize,
-        numAttrs: usize,
-        failIdx: *mut usize,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuMemcpyBatchAsync_ptsz(
-        dsts: *mut CUdeviceptr,
-        srcs: *mut CUdeviceptr,
-        sizes: *mut usize,
-        count: usize,
-        attrs: *mut CUmemcpyAttributes,
-        attrsIdxs: *mut usize,
-        numAttrs: usize,
-        failIdx: *mut usize,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuMemcpyBatchAsync_v2(
-        dsts: *mut CUdeviceptr,
-        srcs: *mut CUdeviceptr,
-        sizes: *mut usize,
-        count: usize,
-        attrs: *mut CUmemcpyAttributes,
-        attrsIdxs: *mut usize,
-        numAttrs: usize,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuMemcpyBatchAsync_v2_ptsz(
-        dsts: *mut CUdeviceptr,
-        srcs: *mut CUdeviceptr,
-        sizes: *mut usize,
-        count: usize,
-        attrs: *mut CUmemcpyAttributes,
-        attrsIdxs: *mut usize,
-        numAttrs: usize,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuMemcpy3DBatchAsync(
-        numOps: usize,
-        opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-        failIdx: *mut usize,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpy3DBatchAsync`.
-    fn cuMemcpy3DBatchAsync_ptsz(
-        numOps: usize,
-        opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-        failIdx: *mut usize,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpy3DBatchAsync`.
-    fn cuMemcpy3DBatchAsync_v2(
-        numOps: usize,
-        opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpy3DBatchAsync`.
-    fn cuMemcpy3DBatchAsync_v2_ptsz(
-        numOps: usize,
-        opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuMemcpyWithAttributesAsync(
-        dst: CUdeviceptr,
-        src: CUdeviceptr,
-        size: usize,
-        attr: *mut CUmemcpyAttributes,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpyWithAttributesAsync`.
-    fn cuMemcpyWithAttributesAsync_ptsz(
-        dst: CUdeviceptr,
-        src: CUdeviceptr,
-        size: usize,
-        attr: *mut CUmemcpyAttributes,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuMemcpy3DWithAttributesAsync(
-        op: *mut CUDA_MEMCPY3D_BATCH_OP,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuMemcpy3DWithAttributesAsync`.
-    fn cuMemcpy3DWithAttributesAsync_ptsz(
-        op: *mut CUDA_MEMCPY3D_BATCH_OP,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// As `cuMemcpyBatchAsync`.
-    fn cuFabricCpyBatchAsync(
-        numOps: usize,
-        opList: *mut CUDA_FABRIC_COPY_BATCH_OP,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, false, &call);
-
-    /// As `cuFabricCpyBatchAsync`.
-    fn cuFabricCpyBatchAsync_ptsz(
-        numOps: usize,
-        opList: *mut CUDA_FABRIC_COPY_BATCH_OP,
-        flags: c_ulonglong,
-        hStream: CUstream,
-    ) -> CUresult = |call| ends(hStream, true, &call);
-
-    /// Another engine of the device does it: not charged, and what is open on the stream ends before.
-    fn cuMemBatchDecompressAsync(
-        paramsArray: *mut CUmemDecompressParams,
-        count: usize,
-        flags: c_uint,
-        errorIndex: *mut usize,
-        stream: CUstream,
-    ) -> CUresult = |call| ends(stream, false, &call);
-
-    /// As `cuMemBatchDecompressAsync`.
-    fn cuMemBatchDecompressAsync_ptsz(
-        paramsArray: *mut CUmemDecompressParams,
-        count: usize,
-        flags: c_uint,
-        errorIndex: *mut usize,
-        stream: CUstream,
-    ) -> CUresult = |call| ends(stream, true, &call);
 }
-
-const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
 
 /// On a stream, or by a call that waits if an end is on the host.
 fn block<B: Block>(
@@ -368,11 +215,8 @@ fn block<B: Block>(
     let on = time::stream(stream.unwrap_or(NULL_STREAM), per_thread);
     match (traffic::of(block), stream) {
         (Some(traffic), _) => time::transfer(traffic, on, call),
-        (None, None) => {
-            let call = || outside(call);
-            time::interrupting(on, &call)
-        }
-        (None, Some(stream)) => ends(stream, per_thread, call),
+        (None, None) => time::interrupting(on, call),
+        (None, Some(stream)) => time::ends(stream, per_thread, call),
     }
 }
 
@@ -386,14 +230,4 @@ fn line(
     let bytes = bytes.try_into().unwrap_or(u64::MAX);
     let on = time::stream(stream, per_thread);
     time::transfer(traffic::between(bytes, local), on, call)
-}
-
-/// What is open on the stream ends here.
-fn ends(
-    stream: CUstream,
-    per_thread: bool,
-    call: &impl Fn() -> CUresult,
-) -> Result<CUresult, Aside> {
-    time::interrupt(time::stream(stream, per_thread));
-    Ok(call())
 }

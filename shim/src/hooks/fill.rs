@@ -7,7 +7,7 @@ use cuda_headers::fns;
 
 use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time;
+use crate::time::{self, NULL_STREAM};
 
 hooks! { DRIVER as fns, if time::limited();
     /// Charged by its bytes.
@@ -235,8 +235,6 @@ hooks! { DRIVER as fns, if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| fill(rows(Width, Height, 4), (hStream, true), &call);
 }
-
-const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
 
 fn fill(
     bytes: u64,

@@ -9,7 +9,7 @@ use cuda_headers::fns;
 
 use crate::guard::Aside;
 use crate::hook::hooks;
-use crate::time::{self, Geometry};
+use crate::time::{self, Geometry, NULL_STREAM};
 
 hooks! { DRIVER as fns, hot if time::limited();
     /// Charged by what launches of its shape took.
@@ -139,8 +139,6 @@ hooks! { DRIVER as fns, hot if time::limited();
         hStream: CUstream,
     ) -> CUresult = |call| legacy(f, [grid_width, grid_height], hStream, &call);
 }
-
-const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
 
 #[inline]
 fn kernel(

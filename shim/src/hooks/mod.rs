@@ -10,6 +10,7 @@ pub(crate) mod array;
 pub(crate) mod capture;
 pub(crate) mod context;
 pub(crate) mod copy;
+pub(crate) mod copy_batch;
 pub(crate) mod copy_shaped;
 pub(crate) mod external;
 pub(crate) mod fill;
@@ -46,6 +47,7 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     fill::HOOKS,
     copy::HOOKS,
     copy_shaped::HOOKS,
+    copy_batch::HOOKS,
     capture::HOOKS,
     wait::HOOKS,
     lifetime::HOOKS,

@@ -43,11 +43,11 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
 
     /// The time that the stream waits is not work: what is open there ends before.
     fn cuStreamWaitEvent(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
-        |call| ends(hStream, false, &call);
+        |call| time::ends(hStream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitEvent_ptsz(hStream: CUstream, hEvent: CUevent, Flags: c_uint) -> CUresult =
-        |call| ends(hStream, true, &call);
+        |call| time::ends(hStream, true, &call);
 
     /// As `cuStreamWaitEvent`, for all streams of a context.
     fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult = |call| all_end(&call);
@@ -61,7 +61,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS,
         numExtSems: c_uint,
         stream: CUstream,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuWaitExternalSemaphoresAsync_ptsz(
@@ -69,7 +69,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS,
         numExtSems: c_uint,
         stream: CUstream,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue32(
@@ -77,7 +77,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint32_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue32_ptsz(
@@ -85,7 +85,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint32_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue32_v2(
@@ -93,7 +93,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint32_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue32_v2_ptsz(
@@ -101,7 +101,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint32_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue64(
@@ -109,7 +109,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint64_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue64_ptsz(
@@ -117,7 +117,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint64_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue64_v2(
@@ -125,7 +125,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint64_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamWaitValue64_v2_ptsz(
@@ -133,7 +133,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         addr: CUdeviceptr,
         value: cuuint64_t,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamBatchMemOp(
@@ -141,7 +141,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         count: c_uint,
         paramArray: *mut CUstreamBatchMemOpParams,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamBatchMemOp_ptsz(
@@ -149,7 +149,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         count: c_uint,
         paramArray: *mut CUstreamBatchMemOpParams,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamBatchMemOp_v2(
@@ -157,7 +157,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         count: c_uint,
         paramArray: *mut CUstreamBatchMemOpParams,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, false, &call);
+    ) -> CUresult = |call| time::ends(stream, false, &call);
 
     /// As `cuStreamWaitEvent`.
     fn cuStreamBatchMemOp_v2_ptsz(
@@ -165,15 +165,15 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         count: c_uint,
         paramArray: *mut CUstreamBatchMemOpParams,
         flags: c_uint,
-    ) -> CUresult = |call| ends(stream, true, &call);
+    ) -> CUresult = |call| time::ends(stream, true, &call);
 
     /// A host function is not work of the GPU: what is open on the stream ends before.
     fn cuLaunchHostFunc(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult =
-        |call| ends(hStream, false, &call);
+        |call| time::ends(hStream, false, &call);
 
     /// As `cuLaunchHostFunc`.
     fn cuLaunchHostFunc_ptsz(hStream: CUstream, fn_: CUhostFn, userData: *mut c_void) -> CUresult =
-        |call| ends(hStream, true, &call);
+        |call| time::ends(hStream, true, &call);
 
     /// As `cuLaunchHostFunc`.
     fn cuLaunchHostFunc_v2(
@@ -181,7 +181,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         fn_: CUhostFn,
         userData: *mut c_void,
         syncMode: c_uint,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuLaunchHostFunc`.
     fn cuLaunchHostFunc_v2_ptsz(
@@ -189,7 +189,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         fn_: CUhostFn,
         userData: *mut c_void,
         syncMode: c_uint,
-    ) -> CUresult = |call| ends(hStream, true, &call);
+    ) -> CUresult = |call| time::ends(hStream, true, &call);
 
     /// As `cuLaunchHostFunc`.
     fn cuStreamAddCallback(
@@ -197,7 +197,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         callback: CUstreamCallback,
         userData: *mut c_void,
         flags: c_uint,
-    ) -> CUresult = |call| ends(hStream, false, &call);
+    ) -> CUresult = |call| time::ends(hStream, false, &call);
 
     /// As `cuLaunchHostFunc`.
     fn cuStreamAddCallback_ptsz(
@@ -205,7 +205,7 @@ hooks! { DRIVER as fns, if time::limited() || waited::matters();
         callback: CUstreamCallback,
         userData: *mut c_void,
         flags: c_uint,
-    ) -> CUresult = |call| ends(hStream, true, &call);
+    ) -> CUresult = |call| time::ends(hStream, true, &call);
 }
 
 /// The host waits for a stream, or for more: what pools hold in excess goes back meanwhile.
@@ -217,15 +217,5 @@ fn waits(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Result<CUresult, A
 /// What this thread has open on any stream ends here.
 fn all_end(call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     time::interrupt_all();
-    Ok(call())
-}
-
-/// What is open on the stream ends here.
-fn ends(
-    stream: CUstream,
-    per_thread: bool,
-    call: &impl Fn() -> CUresult,
-) -> Result<CUresult, Aside> {
-    time::interrupt(time::stream(stream, per_thread));
     Ok(call())
 }

@@ -41,7 +41,7 @@ pub(crate) use self::shape::{Geometry, Stream};
 use self::shape::{Work, graph_shape};
 use self::thread::Thread;
 pub(crate) use self::traffic::Block;
-use crate::guard::Aside;
+use crate::guard::{Aside, outside};
 use crate::process::{self, Process};
 
 static ENGINE: Engine = Engine::new();
@@ -49,6 +49,9 @@ static ENGINE: Engine = Engine::new();
 thread_local! {
     static THREAD: Thread = const { Thread::new() };
 }
+
+/// The stream of calls that name none.
+pub(crate) const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
 
 /// A stream as the caller of a hook named it; `per_thread` for `_ptsz` and `_ptds` forms.
 pub(crate) fn stream(handle: CUstream, per_thread: bool) -> Stream {
@@ -228,9 +231,19 @@ pub(crate) fn interrupting(on: Stream, call: &impl Fn() -> CUresult) -> Result<C
         return Err(Aside::NotLimited);
     }
     interrupt(on);
-    let answer = call();
+    let answer = outside(call);
     let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
     Ok(answer)
+}
+
+/// Calls the driver, which puts something on a stream that is no work of ours. What is open there ends before.
+pub(crate) fn ends(
+    handle: CUstream,
+    per_thread: bool,
+    call: &impl Fn() -> CUresult,
+) -> Result<CUresult, Aside> {
+    interrupt(stream(handle, per_thread));
+    Ok(call())
 }
 
 /// Closes what is open on a stream: something comes next there that is no work of ours.
