@@ -119,12 +119,23 @@ int main(int argc, char **argv) {
         execv(argv[2], argv + 2);
         return 1;
     } else if (!strcmp(way, "clone")) {
+        int held[2], done[2];
+        char byte;
+        MUST(!pipe(held) && !pipe(done));
         pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
         MUST(child >= 0);
+        // The child first; it lives until its parent has looked, because what the dead held is given back to whoever looks.
+        if (child) MUST(read(held[0], &byte, 1) == 1);
         hold();
         printf("%s=%zu\n", child ? "parent" : "child", free_mib());
         fflush(stdout);
-        if (!child) _exit(0);
+        if (!child) {
+            MUST(write(held[1], "!", 1) == 1);
+            close(done[1]);
+            MUST(read(done[0], &byte, 1) == 0);
+            _exit(0);
+        }
+        close(done[1]);
         wait_for(child, 0);
         stop_here("ready");
     } else if (!strcmp(way, "clone_vm")) {
