@@ -29,8 +29,13 @@ pub fn find(region: &Region, uuid: &[u8; 16]) -> Option<usize> {
 /// UUID of a claimed row.
 #[must_use]
 pub fn uuid_of(row: &DeviceRow) -> Option<[u8; 16]> {
-    let key = row.key.load(Ordering::Acquire);
-    let rest = row.rest.load(Ordering::Acquire);
+    uuid_from(&row.key, &row.rest)
+}
+
+/// The UUID that two words stand for.
+pub(crate) fn uuid_from(key: &AtomicU64, rest: &AtomicU64) -> Option<[u8; 16]> {
+    let key = key.load(Ordering::Acquire);
+    let rest = rest.load(Ordering::Acquire);
     if key == 0 || rest == 0 {
         return None;
     }
@@ -69,7 +74,9 @@ fn claim(word: &AtomicU64, wanted: u64) -> u64 {
     }
 }
 
-fn halves(uuid: &[u8; 16]) -> (u64, u64) {
+/// The two words that stand for a UUID.
+#[must_use]
+pub fn halves(uuid: &[u8; 16]) -> (u64, u64) {
     let number = u128::from_be_bytes(*uuid);
     let half = |shift: u32| u64::try_from(number >> shift & u128::from(u64::MAX)).unwrap_or(0);
     (half(64) ^ MASK, half(0) ^ MASK)

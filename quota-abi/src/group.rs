@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(Group::of_this_container(), Group::of_this_container());
         assert_ne!(Group::of_this_container(), Group::named(""));
         let path = Group::named("a").path().into_string().unwrap();
-        assert!(path.starts_with("/dev/shm/gpu-quota.2."), "{path}");
+        assert!(path.starts_with("/dev/shm/gpu-quota.3."), "{path}");
     }
 
     #[test]

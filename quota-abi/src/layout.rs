@@ -9,7 +9,7 @@ use crate::bucket::Bucket;
 use crate::sync::AtomicU64;
 
 /// Version of this layout, and part of the file's name: two versions never meet in one file.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// First word of every region: `GPUQUOTA` as bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"GPUQUOTA");
 /// Devices that one region can hold.
@@ -18,6 +18,8 @@ pub const DEVICES: usize = 32;
 pub const SLOTS: usize = 512;
 /// Pieces of memory that processes of one region can export to each other.
 pub const EXPORTS: usize = 1024;
+/// Events of one kind that a region remembers.
+pub const EVENTS: usize = 32;
 
 /// The head of a region. `version` is stored last: whoever reads it sees the rest.
 #[repr(C, align(128))]
@@ -30,6 +32,10 @@ pub struct Header {
     pub version: AtomicU64,
     /// One more than the highest slot ever claimed: sums read no further.
     pub high_water: AtomicU64,
+    /// Refusals ever noted in [`Region::refusals`].
+    pub refusals: AtomicU64,
+    /// Waits ever noted in [`Region::waits`].
+    pub waits: AtomicU64,
 }
 
 /// One device, known by its UUID.
@@ -52,6 +58,29 @@ pub struct SlotRow {
     pub namespace: AtomicU64,
     /// Where the kernel has put the owner's program, see [`crate::life::Identity`]; 0 if unknown.
     pub image: AtomicU64,
+    /// One bit for each device, by its row: the owner may have work in flight there, or waits to launch some.
+    pub busy: AtomicU64,
+}
+
+/// A request that was refused, or a launch that waited; see [`crate::events`].
+#[repr(C, align(64))]
+pub struct EventRow {
+    /// Its number, counted from 1; stored last. 0 while it is being written.
+    pub number: AtomicU64,
+    /// When, `CLOCK_MONOTONIC` ns.
+    pub at: AtomicU64,
+    /// Pid of the process in its own pid namespace (bits 0 to 31), row of the device (32 to 39), slot (40 to 55).
+    pub who: AtomicU64,
+    /// Refusal: bytes asked for. Wait: what the launch was charged, GPU ns.
+    pub asked: AtomicU64,
+    /// Refusal: bytes that the process held. Wait: the level of the bucket when it came, signed GPU ns.
+    pub own: AtomicU64,
+    /// Refusal: bytes that all held together. Wait: how long it waited, ns.
+    pub all: AtomicU64,
+    /// Refusal: the limit in bytes, less overhead. Wait: the rate in ppm.
+    pub limit: AtomicU64,
+    /// Not used.
+    pub spare: AtomicU64,
 }
 
 /// Memory that one process exports and others import; see [`crate::exports`].
@@ -85,6 +114,10 @@ pub struct Region {
     pub memory: [[AtomicU64; SLOTS]; DEVICES],
     /// Memory shared between processes.
     pub exports: [ExportRow; EXPORTS],
+    /// The last requests for memory that were refused, in a ring.
+    pub refusals: [EventRow; EVENTS],
+    /// The last launches that waited, in a ring.
+    pub waits: [EventRow; EVENTS],
 }
 
 const _: () = {
@@ -96,10 +129,20 @@ const _: () = {
     assert!(offset_of!(Header, size) == 8);
     assert!(offset_of!(Header, version) == 16);
     assert!(offset_of!(Header, high_water) == 24);
+    assert!(offset_of!(Header, refusals) == 32);
+    assert!(offset_of!(Header, waits) == 40);
     assert!(offset_of!(DeviceRow, rest) == 8);
     assert!(offset_of!(DeviceRow, denials) == 16);
     assert!(offset_of!(SlotRow, namespace) == 8);
     assert!(offset_of!(SlotRow, image) == 16);
+    assert!(offset_of!(SlotRow, busy) == 24);
+    assert!(size_of::<EventRow>() == 64);
+    assert!(offset_of!(EventRow, at) == 8);
+    assert!(offset_of!(EventRow, who) == 16);
+    assert!(offset_of!(EventRow, asked) == 24);
+    assert!(offset_of!(EventRow, own) == 32);
+    assert!(offset_of!(EventRow, all) == 40);
+    assert!(offset_of!(EventRow, limit) == 48);
     assert!(offset_of!(Region, devices) == 0x80);
     assert!(offset_of!(Region, buckets) == 0x1080);
     assert!(offset_of!(Region, slots) == 0x2080);
@@ -110,5 +153,7 @@ const _: () = {
     assert!(offset_of!(ExportRow, device) == 24);
     assert!(offset_of!(ExportRow, holders) == 32);
     assert!(offset_of!(Region, exports) == 0x2a080);
-    assert!(size_of::<Region>() == 0x4a080);
+    assert!(offset_of!(Region, refusals) == 0x4a080);
+    assert!(offset_of!(Region, waits) == 0x4a880);
+    assert!(size_of::<Region>() == 0x4b080);
 };

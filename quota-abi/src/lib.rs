@@ -7,6 +7,8 @@ pub mod bucket;
 #[cfg(not(loom))]
 pub mod devices;
 #[cfg(not(loom))]
+pub mod events;
+#[cfg(not(loom))]
 pub mod exports;
 #[cfg(not(loom))]
 pub mod group;
@@ -18,6 +20,8 @@ pub mod life;
 #[cfg(not(loom))]
 pub mod map;
 #[cfg(not(loom))]
+pub mod policy;
+#[cfg(not(loom))]
 pub mod region;
 #[cfg(not(loom))]
 pub mod settings;
@@ -25,3 +29,5 @@ pub mod settings;
 pub mod slots;
 pub mod spelling;
 pub mod sync;
+#[cfg(not(loom))]
+pub mod wire;

@@ -6,11 +6,14 @@
 //! they are touched: a full tmpfs would otherwise end the program with SIGBUS. Truncation by a member of the group still
 //! does; standalone mode promises nothing against the group's own processes.
 
+pub mod snapshot;
+
 use core::ffi::{CStr, c_int};
 use core::fmt;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::layout::{MAGIC, Region, VERSION};
 use crate::map;
@@ -113,6 +116,13 @@ impl Mapped {
                 Err(error) => return Err(system(path, "create", error)),
             }
         }
+    }
+
+    /// Maps a region that is open already; `name` is what errors call it. A file of size 0 becomes one.
+    pub fn from_file(file: BorrowedFd<'_>, name: &CStr) -> Result<Self, Error> {
+        // Closed by its owner, not here.
+        let file = core::mem::ManuallyDrop::new(File(file.as_raw_fd()));
+        map_file(name, &file)
     }
 
     /// A region that nobody else sees, for tests.

@@ -2,12 +2,15 @@
 //!
 //! The binary `quota-daemon` is this library behind a command line; every command is a module.
 
+pub mod api;
 pub mod cli;
 pub mod completions;
 pub mod doctor;
 pub mod environment;
 pub mod exit;
+pub mod model;
 pub mod output;
+pub mod report;
 pub mod run;
 pub mod shim;
 pub mod sweep;

@@ -190,7 +190,7 @@ static void words(uint64_t *held, uint64_t *asking, int *owners) {
     static const uint64_t *map;
     if (!map) {
         int file = open(region, O_RDONLY);
-        map = mmap(NULL, 0x4a080, PROT_READ, MAP_SHARED, file, 0);
+        map = mmap(NULL, 0x4b080, PROT_READ, MAP_SHARED, file, 0);
         MUST(file >= 0 && map != MAP_FAILED);
         close(file);
     }
