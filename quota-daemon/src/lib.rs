@@ -5,6 +5,7 @@
 pub mod api;
 pub mod cli;
 pub mod completions;
+pub mod config;
 pub mod doctor;
 pub mod environment;
 pub mod exit;

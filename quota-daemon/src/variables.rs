@@ -1,9 +1,9 @@
 //! Which variables are read at all, so that a misspelt one is told: a quota that is silently not enforced would be worse.
 
-use crate::shim;
+use crate::{shim, words};
 
 /// Every variable of ours that the library or this program reads.
-const READ: [&str; 9] = [
+const READ: [&str; 15] = [
     "GPU_QUOTA_MEMORY",
     "GPU_QUOTA_COMPUTE",
     "GPU_QUOTA_GROUP",
@@ -13,6 +13,12 @@ const READ: [&str; 9] = [
     "GPU_QUOTA_LOG_FILE",
     "GPU_QUOTA_SOCKET",
     shim::VARIABLE,
+    "GPU_QUOTA_CONFIG",
+    "GPU_QUOTA_STATE",
+    "GPU_QUOTA_ADMINS",
+    "GPU_QUOTA_METRICS",
+    "GPU_QUOTA_DAEMON_LOG",
+    "GPU_QUOTA_DAEMON_LOG_FORMAT",
 ];
 
 /// What other shims read: as they are, or with `_` and a device's number of at most two digits behind them.
@@ -74,31 +80,8 @@ fn is_alias(name: &str, alias: &str) -> bool {
 }
 
 fn nearest(name: &str) -> Option<&'static str> {
-    let name = name.to_ascii_uppercase();
-    READ.into_iter()
-        .chain(ALIASES)
-        .map(|known| (distance(name.as_bytes(), known.as_bytes()), known))
-        .filter(|(distance, _)| *distance <= SLIPS)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
-}
-
-/// Letters to change, add or leave out to make one of the other.
-fn distance(one: &[u8], other: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, letter) in one.iter().enumerate() {
-        let mut next = vec![index + 1];
-        for ((column, theirs), above) in other.iter().enumerate().zip(row.windows(2)) {
-            let (Some(diagonal), Some(up)) = (above.first(), above.last()) else {
-                continue;
-            };
-            let left = next.get(column).copied().unwrap_or(usize::MAX - 1);
-            let change = diagonal + usize::from(letter != theirs);
-            next.push(change.min(up + 1).min(left + 1));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(usize::MAX)
+    let known = READ.into_iter().chain(ALIASES);
+    words::nearest(&name.to_ascii_uppercase(), known, SLIPS)
 }
 
 #[cfg(test)]
@@ -153,13 +136,5 @@ mod tests {
         ] {
             assert_eq!(told(&[name]), [(name.to_string(), meant)]);
         }
-    }
-
-    #[test]
-    fn a_distance_counts_letters() {
-        assert_eq!(distance(b"abc", b"abc"), 0);
-        assert_eq!(distance(b"abc", b"axc"), 1);
-        assert_eq!(distance(b"", b"abc"), 3);
-        assert_eq!(distance(b"bcd", b"abc"), 2);
     }
 }

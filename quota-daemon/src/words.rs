@@ -63,9 +63,49 @@ fn stray_word(error: &Error) -> Option<String> {
     }
 }
 
+/// The one of `known` that was most likely meant, if it is not too far off.
+#[must_use]
+pub fn nearest<'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+    slips: usize,
+) -> Option<&'a str> {
+    known
+        .map(|known| (distance(name.as_bytes(), known.as_bytes()), known))
+        .filter(|(distance, known)| *distance <= slips && *distance < known.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// Letters to change, add or leave out to make one of the other.
+fn distance(one: &[u8], other: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, letter) in one.iter().enumerate() {
+        let mut next = vec![index + 1];
+        for ((column, theirs), above) in other.iter().enumerate().zip(row.windows(2)) {
+            let (Some(diagonal), Some(up)) = (above.first(), above.last()) else {
+                continue;
+            };
+            let left = next.get(column).copied().unwrap_or(usize::MAX - 1);
+            let change = diagonal + usize::from(letter != theirs);
+            next.push(change.min(up + 1).min(left + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_distance_counts_letters() {
+        assert_eq!(distance(b"abc", b"abc"), 0);
+        assert_eq!(distance(b"abc", b"axc"), 1);
+        assert_eq!(distance(b"", b"abc"), 3);
+        assert_eq!(distance(b"bcd", b"abc"), 2);
+    }
 
     #[test]
     fn only_a_number_behind_a_bare_flag_is_joined_to_it() {
