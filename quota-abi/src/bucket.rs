@@ -324,6 +324,11 @@ impl Bucket {
         self.charged.load(Relaxed).saturating_sub(returned)
     }
 
+    /// Up to when the clock has been credited: when anybody last had a look at it. 0: never used.
+    pub fn refilled_at(&self) -> u64 {
+        self.refilled_at.load(Relaxed)
+    }
+
     /// The rate it fills at.
     pub fn rate(&self) -> Option<Rate> {
         Rate::from_ppm(self.rate.load(Relaxed))

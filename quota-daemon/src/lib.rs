@@ -13,6 +13,7 @@ pub mod model;
 pub mod output;
 pub mod report;
 pub mod run;
+pub mod sharing;
 pub mod shim;
 pub mod sweep;
 pub mod variables;

@@ -31,7 +31,19 @@ impl Snapshot {
     /// # Errors
     /// What the kernel refuses, and whatever is not a region of this version in full. The copy is then of no use.
     pub fn read(&mut self, file: BorrowedFd<'_>) -> Result<&Region, Cause> {
-        let expected = size_of::<Region>();
+        self.read_first(file, size_of::<Region>())
+    }
+
+    /// Copies what lies before the ledger: devices, GPU time, processes. What follows stays as it was; so a copy that is
+    /// read this way is for nothing else.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`].
+    pub fn read_head(&mut self, file: BorrowedFd<'_>) -> Result<&Region, Cause> {
+        self.read_first(file, core::mem::offset_of!(Region, memory))
+    }
+
+    fn read_first(&mut self, file: BorrowedFd<'_>, expected: usize) -> Result<&Region, Cause> {
         let mut done = 0;
         while done < expected {
             let offset = libc::off_t::try_from(done).unwrap_or(0);
