@@ -4,13 +4,17 @@
 
 pub mod api;
 pub mod cli;
+pub mod client;
 pub mod completions;
 pub mod config;
+pub mod control;
 pub mod doctor;
 pub mod environment;
 pub mod exit;
+pub mod lines;
 pub mod model;
 pub mod output;
+pub mod peer;
 pub mod report;
 pub mod run;
 pub mod sharing;

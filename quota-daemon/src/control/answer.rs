@@ -1,0 +1,79 @@
+//! One request, one answer.
+
+use serde::Serialize;
+use serde_json::Value;
+use tracing::info;
+
+use super::Shared;
+use crate::api::{Kind, Refused, Request, Response};
+use crate::peer::Peer;
+
+/// The line that answers a line.
+pub(super) fn answer(line: &[u8], shared: &Shared, peer: Peer) -> String {
+    match serde_json::from_slice(line) {
+        Ok(request) => match carry_out(request, shared, peer) {
+            Ok(value) => text(&Response::Ok(value)),
+            Err(refused) => error(refused),
+        },
+        Err(wrong) => error(Refused {
+            kind: Kind::Usage,
+            text: format!(
+                "this is no request that version {} knows: {wrong}",
+                env!("CARGO_PKG_VERSION")
+            ),
+        }),
+    }
+}
+
+/// The line of a refusal.
+pub(super) fn error(refused: Refused) -> String {
+    text(&Response::Error(refused))
+}
+
+fn carry_out(request: Request, shared: &Shared, peer: Peer) -> Result<Value, Refused> {
+    let manager = &*shared.manager;
+    let Peer { pid, uid, .. } = peer;
+    match request {
+        Request::Status => value(&manager.status()),
+        Request::Processes { container } => value(&manager.processes(container.as_deref())?),
+        Request::Why { container } => value(&manager.why(&container)?),
+        Request::Set(change) => {
+            let container = manager.set(&change)?;
+            info!(
+                pid,
+                uid,
+                ?change,
+                "container {} was changed",
+                container.name
+            );
+            value(&container)
+        }
+        Request::Remove { container } => {
+            manager.remove(&container)?;
+            info!(pid, uid, "container {container} was removed");
+            Ok(Value::Null)
+        }
+        Request::Reload => {
+            let lines = manager.reload()?;
+            info!(
+                pid,
+                uid,
+                "the configuration was read again: {}",
+                lines.join("; ")
+            );
+            value(&lines)
+        }
+        Request::Metrics => Ok(Value::String((shared.metrics)(&manager.status()))),
+    }
+}
+
+fn value(of: &impl Serialize) -> Result<Value, Refused> {
+    serde_json::to_value(of).map_err(|error| Refused {
+        kind: Kind::Failed,
+        text: format!("the answer cannot be written: {error}"),
+    })
+}
+
+fn text(response: &Response) -> String {
+    serde_json::to_string(response).unwrap_or_else(|_| "{}".into())
+}
