@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use crate::layout::VERSION;
-use crate::life;
+use crate::{cgroups, life};
 
 /// A group of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ impl Group {
     #[must_use]
     pub fn of_this_container() -> Self {
         let mut buffer = [0_u8; 4096];
-        let cgroup = life::read("/proc/self/cgroup\0", &mut buffer).unwrap_or_default();
+        let cgroup = cgroups::own(&mut buffer);
         let inode = life::inode(c"/proc/self/ns/cgroup").unwrap_or(0);
         Self {
-            hash: hash(&[b"cgroup", path_of(cgroup), &inode.to_le_bytes()]),
+            hash: hash(&[b"cgroup", cgroup, &inode.to_le_bytes()]),
         }
     }
 
@@ -38,31 +38,6 @@ impl Group {
         let path = format!("/dev/shm/gpu-quota.{VERSION}.{:016x}", self.hash);
         CString::new(path).unwrap_or_default()
     }
-}
-
-/// The path in `/proc/self/cgroup`: of the unified hierarchy, else of the memory controller, else whatever comes first.
-fn path_of(cgroup: &[u8]) -> &[u8] {
-    let lines = || cgroup.split(|byte| *byte == b'\n');
-    let path = |line: &'_ [u8]| line.splitn(3, |byte| *byte == b':').count() == 3;
-    let find = |wanted: &dyn Fn(&[u8]) -> bool| {
-        lines().filter(|line| path(line)).find(|line| {
-            line.splitn(3, |byte| *byte == b':')
-                .nth(1)
-                .is_some_and(wanted)
-        })
-    };
-    let memory = |controllers: &[u8]| {
-        controllers
-            .split(|byte| *byte == b',')
-            .any(|controller| controller == b"memory")
-    };
-    let unified = |controllers: &[u8]| controllers.is_empty();
-    // On a hybrid system the unified line may say `/` for every container, and the memory controller's line does not.
-    find(&memory)
-        .or_else(|| find(&unified))
-        .or_else(|| find(&|_| true))
-        .and_then(|line| line.splitn(3, |byte| *byte == b':').nth(2))
-        .unwrap_or_default()
 }
 
 /// FNV-1a over the parts, each closed by a byte that no path contains.
@@ -87,14 +62,5 @@ mod tests {
         assert_ne!(Group::of_this_container(), Group::named(""));
         let path = Group::named("a").path().into_string().unwrap();
         assert!(path.starts_with("/dev/shm/gpu-quota.3."), "{path}");
-    }
-
-    #[test]
-    fn the_cgroup_that_limits_memory_names_the_container() {
-        assert_eq!(path_of(b"0::/user.slice/a.scope\n"), b"/user.slice/a.scope");
-        let hybrid = b"12:cpu,cpuacct:/c\n4:memory:/docker/abc\n0::/\n";
-        assert_eq!(path_of(hybrid), b"/docker/abc");
-        assert_eq!(path_of(b"1:name=systemd:/x:y\n"), b"/x:y");
-        assert_eq!(path_of(b""), b"");
     }
 }

@@ -5,6 +5,8 @@
 #[cfg(not(loom))]
 pub mod bucket;
 #[cfg(not(loom))]
+pub mod cgroups;
+#[cfg(not(loom))]
 pub mod devices;
 #[cfg(not(loom))]
 pub mod events;

@@ -170,6 +170,25 @@ impl Turn {
 }
 
 impl Row {
+    /// A row that limits nothing and counts no time: what a process without a daemon goes by.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            key: AtomicU64::new(0),
+            rest: AtomicU64::new(0),
+            memory: AtomicU64::new(NO_LIMIT),
+            overhead: AtomicU64::new(0),
+            context: AtomicU64::new(0),
+            mode: AtomicU32::new(0),
+            rate: AtomicU32::new(0),
+            loan: AtomicU64::new(0),
+            turn: AtomicU64::new(0),
+            active_until: AtomicU64::new(0),
+            wake: AtomicU32::new(0),
+            active: AtomicU32::new(0),
+        }
+    }
+
     /// The UUID of a row in use.
     #[must_use]
     pub fn uuid(&self) -> Option<[u8; 16]> {

@@ -1,12 +1,17 @@
 //! One slot for each process of a group. The owner's identity in one word is the lock: claimed by one compare-and-swap, and
 //! whoever finds its owner dead takes it by another.
+//!
+//! Dead is who is seen dead by a process of the same pid namespace, and who was declared dead by a daemon.
 
 use crate::devices::ledgers;
 use crate::exports;
 use crate::layout::{Region, SLOTS, SlotRow};
 use crate::ledger;
 use crate::life::{Identity, Life, life};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The owner words that a daemon has declared dead, by slot ([`crate::policy::Policy::dead`]); `None` without a daemon.
+pub type Declared<'a> = Option<&'a [AtomicU64; SLOTS]>;
 
 /// An owner in one word: pid (22 bits, the kernel's maximum), state (2), hashed pid namespace (16), start time (24).
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -28,6 +33,24 @@ pub enum State {
 }
 
 impl Owner {
+    /// A process that counts in its slot.
+    #[must_use]
+    pub fn of(identity: &Identity) -> Self {
+        Self::new(identity, State::Live)
+    }
+
+    /// What [`SlotRow::owner`] holds.
+    #[must_use]
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Whether both words are of one process, whatever it does with the slot.
+    #[must_use]
+    pub fn is_same_process(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !(3 << STATE_SHIFT) == 0
+    }
+
     fn new(identity: &Identity, state: State) -> Self {
         let state: u64 = match state {
             State::Live => 1,
@@ -71,7 +94,12 @@ fn hashed(inode: u64) -> u64 {
 ///
 /// A slot that this very process owns already is of the program that it was before `execve`: what that held is gone.
 pub fn claim(region: &Region, me: &Identity) -> Option<usize> {
-    reap(region, me);
+    claim_under(region, me, None)
+}
+
+/// The same under a daemon.
+pub fn claim_under(region: &Region, me: &Identity, declared: Declared<'_>) -> Option<usize> {
+    reap_under(region, me, declared);
     let mine = Owner::new(me, State::Live);
     for (index, slot) in region.slots.iter().enumerate() {
         if slot.owner.load(Ordering::Acquire) == mine.0
@@ -102,12 +130,19 @@ fn has_others(region: &Region, mine: usize) -> bool {
 
 /// Frees the slots of dead processes. `true` if there were any.
 pub fn reap(region: &Region, me: &Identity) -> bool {
+    reap_under(region, me, None)
+}
+
+/// The same under a daemon.
+pub fn reap_under(region: &Region, me: &Identity, declared: Declared<'_>) -> bool {
     let mut any = false;
     let count = region.header.high_water.load(Ordering::Acquire);
     let count = usize::try_from(count).unwrap_or(SLOTS).min(SLOTS);
     for (index, slot) in region.slots.iter().enumerate().take(count) {
         let owner = slot.owner.load(Ordering::Acquire);
-        if owner != 0 && is_dead(slot, Owner(owner), me) {
+        if owner != 0
+            && (is_declared(declared, index, Owner(owner)) || is_dead(slot, Owner(owner), me))
+        {
             any |= reap_one(region, index, slot, owner, me);
         }
     }
@@ -122,6 +157,14 @@ pub fn owners(region: &Region) -> impl Iterator<Item = (usize, Owner)> {
             owner => Some((index, Owner(owner))),
         }
     })
+}
+
+/// One that was declared dead while it cleared up after another is dead as well.
+fn is_declared(declared: Declared<'_>, index: usize, owner: Owner) -> bool {
+    declared
+        .and_then(|dead| dead.get(index))
+        .map(|dead| dead.load(Ordering::Acquire))
+        .is_some_and(|dead| dead != 0 && owner.is_same_process(Owner(dead)))
 }
 
 fn is_dead(slot: &SlotRow, owner: Owner, me: &Identity) -> bool {
@@ -149,6 +192,7 @@ fn reap_one(region: &Region, index: usize, slot: &SlotRow, dead: u64, me: &Ident
     }
     slot.namespace.store(0, Ordering::Relaxed);
     slot.image.store(0, Ordering::Relaxed);
+    slot.busy.store(0, Ordering::Relaxed);
     ledger::release(&slot.owner);
     true
 }
@@ -196,6 +240,40 @@ mod tests {
         assert_ne!(mine, theirs);
         assert!(!reap(&region, &me));
         assert_eq!(owners(&region).count(), 2);
+    }
+
+    #[test]
+    fn a_stranger_that_was_declared_dead_is_reaped_and_its_successor_is_not() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let stranger = Identity {
+            namespace: 1,
+            ..ended()
+        };
+        let theirs = claim(&region, &stranger).unwrap();
+        region.memory[3][theirs].store(7 << 32, Ordering::Relaxed);
+        let dead = [const { AtomicU64::new(0) }; SLOTS];
+        assert!(!reap_under(&region, &me, Some(&dead)));
+        // Declared in another slot it says nothing of this one.
+        dead[theirs + 1].store(Owner::of(&stranger).word(), Ordering::Relaxed);
+        assert!(!reap_under(&region, &me, Some(&dead)));
+        dead[theirs].store(Owner::of(&stranger).word(), Ordering::Relaxed);
+        assert!(reap_under(&region, &me, Some(&dead)));
+        assert_eq!(region.memory[3][theirs].load(Ordering::Relaxed), 0);
+
+        let next = Identity {
+            start: 2,
+            ..stranger
+        };
+        assert_eq!(claim_under(&region, &next, Some(&dead)), Some(theirs));
+        assert!(!reap_under(&region, &me, Some(&dead)));
+        // It began to clear up in its slot, and was declared dead by its name.
+        let reaping = Owner::new(&next, State::Reaping);
+        region.slots[theirs]
+            .owner
+            .store(reaping.0, Ordering::Relaxed);
+        dead[theirs].store(Owner::of(&next).word(), Ordering::Relaxed);
+        assert!(reap_under(&region, &me, Some(&dead)));
     }
 
     #[test]
