@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Stop;
-use crate::{completions, doctor, run, words};
+use crate::{completions, doctor, run, top, words};
 
 /// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Run(run::Args),
     /// Examine whether and what a quota can enforce here.
     Doctor(doctor::Args),
+    /// Show GPUs and containers as they are now, on a screen that follows.
+    Top(top::Args),
     /// Print a script that completes this command line in a shell.
     Completions {
         /// The shell.
@@ -50,6 +52,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(&args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Top(args) => top::run(&args),
             Command::Completions { shell } => Ok(completions::run(shell, &Self::command())?),
             Command::Probe => Ok(doctor::probe::run()?),
         }

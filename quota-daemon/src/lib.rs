@@ -20,5 +20,6 @@ pub mod run;
 pub mod sharing;
 pub mod shim;
 pub mod sweep;
+pub mod top;
 pub mod variables;
 pub mod words;
