@@ -1,5 +1,7 @@
 //! `top` on a real terminal: what it leaves behind, however it ends.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -86,7 +88,7 @@ impl Seen {
         std::thread::spawn(move || {
             let mut some = [0; 4096];
             while let Ok(n @ 1..) = reader.read(&mut some) {
-                sink.lock().unwrap().extend_from_slice(&some[..n]);
+                sink.lock().unwrap().extend(some.iter().take(n));
             }
         });
         Self {

@@ -53,39 +53,51 @@ fn lines(model: &Model, width: u16, height: u16) -> Vec<Line<'static>> {
     lines.extend(warnings(model, width, height / 5));
     // The last line says which keys there are.
     let room = height.saturating_sub(lines.len() + 1);
-    let mut body = match (model.help, model.page) {
-        (true, _) => help::lines(model),
+    let (mut body, part) = match (model.help, model.page) {
+        (true, _) => (help::lines(model), None),
         (_, Page::List) => overview(model, width, room),
-        (_, Page::Container) => {
-            let page = detail::lines(model, width);
-            let above = model.scroll.min(page.len().saturating_sub(room));
-            page.into_iter().skip(above).collect()
-        }
+        (_, Page::Container) => page(model, width, room),
     };
     body.resize(room, Line::default());
     lines.append(&mut body);
-    lines.push(foot(model, width));
+    lines.push(foot(model, width, part.as_deref()));
     // In a window of one line the title is worth more than the foot.
     lines.truncate(height);
     lines
 }
 
-/// The GPUs, and below them the containers.
-fn overview(model: &Model, width: u16, room: usize) -> Vec<Line<'static>> {
+/// The furthest that the container's page can be scrolled in a window of this size.
+pub(super) fn most_scroll(model: &Model, width: u16, height: u16) -> usize {
+    let around = 2 + warnings(model, width, usize::from(height) / 5).len();
+    let room = usize::from(height).saturating_sub(around);
+    detail::lines(model, width).len().saturating_sub(room)
+}
+
+/// What fits of the container's page, and which part that is.
+fn page(model: &Model, width: u16, room: usize) -> (Vec<Line<'static>>, Option<String>) {
+    let page = detail::lines(model, width);
+    let long = page.len();
+    let above = model.scroll.min(long.saturating_sub(room));
+    let part = (long > room).then(|| format!("{}-{} of {long}", above + 1, above + room));
+    (page.into_iter().skip(above).collect(), part)
+}
+
+/// The GPUs, and below them the containers, and which of these.
+fn overview(model: &Model, width: u16, room: usize) -> (Vec<Line<'static>>, Option<String>) {
     if model.status().is_none() {
         let text = match &model.trouble {
             None => format!("  asking {} ...", model.socket),
             Some(_) => String::new(),
         };
-        return vec![Line::styled(text, model.look.faint())];
+        return (vec![Line::styled(text, model.look.faint())], None);
     }
-    // Containers get at least half; what they do not need is for the GPUs.
+    // GPUs get a third, and what containers do not need.
     let needed = list::height(model);
-    let gpus_room = (room / 2).max(room.saturating_sub(needed));
+    let gpus_room = (room / 3).max(room.saturating_sub(needed));
     let mut lines = gpus::gpus(model, width, gpus_room);
     let left = room.saturating_sub(lines.len());
     lines.extend(list::list(model, width, left));
-    lines
+    (lines, list::part(model, left))
 }
 
 /// `quota-daemon 0.1.0 up 3 d 2 h: 2 GPUs, 3 containers, 7 processes        every 1 s`
@@ -159,7 +171,8 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-fn foot(model: &Model, width: u16) -> Line<'static> {
+/// The keys, and at the right which part is shown.
+fn foot(model: &Model, width: u16, part: Option<&str>) -> Line<'static> {
     let keys: &[(&str, &str)] = match (model.help, model.page) {
         (true, _) => &[("any key", "back"), ("q", "quit")],
         (_, Page::List) => &[
@@ -176,18 +189,23 @@ fn foot(model: &Model, width: u16) -> Line<'static> {
         ],
     };
     let mut spans = Vec::new();
-    let mut room = usize::from(width);
+    let part = part.unwrap_or_default();
+    let mut room = usize::from(width).saturating_sub(part.len());
     for (key, deed) in keys {
         let long = key.len() + deed.len() + 3;
-        if long > room + 2 {
+        if long > room {
             break;
         }
-        room = room.saturating_sub(long);
+        room -= long;
         spans.push(Span::styled(
             (*key).to_owned(),
             Style::new().add_modifier(Modifier::BOLD),
         ));
         spans.push(Span::styled(format!(" {deed}  "), model.look.faint()));
     }
+    spans.push(Span::raw(format!(
+        "{part:>wide$}",
+        wide = room + part.len()
+    )));
     Line::from(spans)
 }

@@ -1,5 +1,6 @@
 //! The GPUs: for each a line with a bar of its memory, and where there is room one more in figures.
 
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::bar::bar;
@@ -112,14 +113,17 @@ fn line(model: &Model, device: &DeviceStatus, width: u16) -> Line<'static> {
     };
     let wide = usize::from(width);
     let room = wide.saturating_sub(tail.chars().count());
-    let label = format!("{kind}{:>2} ", device.device.index);
-    let names = room.saturating_sub(label.len()).min(match width {
+    // Where there is no line for what is wrong, there is a sign at least.
+    let wrong = device.trouble.is_some() || !device.unregistered.is_empty();
+    let sign = if wrong { '!' } else { ' ' };
+    let label = format!("{kind}{:>2}{sign}", device.device.index);
+    let names = room.saturating_sub(label.len() + 1).min(match width {
         0..60 => 6,
         60..100 => 22,
         _ => 36,
     });
     let name = cut(&name, names, look.more());
-    let head = format!("{label}{name:<names$} ");
+    let head = format!("{label} {name:<names$} ");
     let inner = room.saturating_sub(head.chars().count() + 2);
 
     let parts = [
@@ -132,7 +136,8 @@ fn line(model: &Model, device: &DeviceStatus, width: u16) -> Line<'static> {
                 .saturating_sub(uses.held.saturating_add(uses.overhead)),
         ),
     ];
-    let mut spans = vec![Span::raw(head)];
+    let style = if wrong { look.alarm() } else { Style::new() };
+    let mut spans = vec![Span::styled(head, style)];
     if inner >= 4 {
         spans.push(Span::styled("[", look.faint()));
         let inner = u16::try_from(inner).unwrap_or(u16::MAX);

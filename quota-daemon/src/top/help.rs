@@ -56,6 +56,7 @@ pub(super) fn lines(model: &Model) -> Vec<Line<'static>> {
         look.active()
     )));
     let signs = [
+        ("!", "of a GPU: NVML fails, or it is used past the library"),
         ("D", "it has damaged its shared memory (see its page)"),
         ("U", "processes of its cgroup use the GPU past the library"),
         ("o", "observes only: nothing is refused or delayed"),

@@ -22,13 +22,7 @@ pub(super) fn list(model: &Model, width: u16, height: usize) -> Vec<Line<'static
         .selection()
         .map(|container| container.name.clone())
         .unwrap_or_default();
-    let at = rows
-        .iter()
-        .position(|row| row.container.name == selected)
-        .unwrap_or(0);
-    let above = at
-        .saturating_sub(room / 2)
-        .min(rows.len().saturating_sub(room));
+    let above = above(&rows, &selected, room);
 
     let mut lines = vec![head(model, &columns, width)];
     let shown = rows.iter().enumerate().skip(above).take(room);
@@ -48,6 +42,22 @@ pub(super) fn list(model: &Model, width: u16, height: usize) -> Vec<Line<'static
     }
     lines.truncate(height);
     lines
+}
+
+/// How many lines are above what is shown.
+fn above(rows: &[Row<'_>], selected: &str, room: usize) -> usize {
+    let at = rows.iter().position(|row| row.container.name == selected);
+    at.unwrap_or(0)
+        .saturating_sub(room / 2)
+        .min(rows.len().saturating_sub(room))
+}
+
+/// Which lines are shown, where it is not all of them.
+pub(super) fn part(model: &Model, height: usize) -> Option<String> {
+    let rows = model.rows();
+    let room = height.saturating_sub(1);
+    let above = above(&rows, &model.selection()?.name, room);
+    (rows.len() > room).then(|| format!("{}-{} of {}", above + 1, above + room, rows.len()))
 }
 
 /// How many lines the whole list takes.

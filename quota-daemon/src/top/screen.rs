@@ -8,7 +8,7 @@ use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEvent};
 
-use super::draw::draw;
+use super::draw::{draw, most_scroll};
 use super::keys::Deed;
 use super::model::{Model, Page};
 use super::source::{self, Heard};
@@ -84,9 +84,12 @@ fn turn(
 ) -> anyhow::Result<Option<i32>> {
     loop {
         model.now = begin.elapsed();
-        terminal
+        let done = terminal
             .draw(|frame| draw(model, frame.area(), frame.buffer_mut()))
             .context("cannot draw on this terminal")?;
+        // Who has scrolled beyond the end comes back with the first key.
+        let most = most_scroll(model, done.area.width, done.area.height);
+        model.scroll = model.scroll.min(most);
         match happenings.recv().unwrap_or(Happening::Lost) {
             Happening::Resized => {}
             Happening::Heard(Heard::Status(answer)) => model.hear(answer),
