@@ -8,9 +8,11 @@ use crate::exit::Stop;
 use crate::output::print;
 
 mod bar;
+mod cells;
 mod columns;
 mod detail;
 mod draw;
+mod fold;
 mod gpus;
 mod help;
 mod keys;
@@ -97,5 +99,7 @@ fn once(args: &Args, mut model: Model) -> Result<(), Stop> {
     Ok(())
 }
 
+#[cfg(test)]
+mod samples;
 #[cfg(test)]
 mod tests;

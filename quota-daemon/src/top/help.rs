@@ -19,8 +19,7 @@ pub(super) fn lines(model: &Model) -> Vec<Line<'static>> {
             "order by name, memory, GPU time, waits, refusals,",
         ),
         ("", "processes; the same key again: the other way round"),
-        ("space", "ask the daemon now"),
-        ("q", "quit"),
+        ("space; q", "ask the daemon now; quit"),
     ];
     lines.extend(keys.map(|(key, deed)| Line::raw(format!("  {key:<26} {deed}"))));
     lines.push(Line::styled("Memory", bold));
@@ -37,7 +36,7 @@ pub(super) fn lines(model: &Model) -> Vec<Line<'static>> {
         (Part::Promised, "promised to containers, and not used"),
     ];
     lines.extend(parts.map(|(part, text)| Line::raw(format!("  {}  {text}", look.glyph(part)))));
-    lines.push(Line::styled("Columns", bold));
+    lines.push(Line::styled("Columns and signs", bold));
     let columns = [
         (
             "OWN%",
@@ -45,14 +44,15 @@ pub(super) fn lines(model: &Model) -> Vec<Line<'static>> {
         ),
         ("NOW%", "what it may use now, loans included"),
         ("GOT%", "what it used over the last second"),
-        ("WAIT/s", "launches that had to wait"),
-        ("WAITms/s", "how long they waited, over all threads"),
+        (
+            "WAIT/s",
+            "launches that had to wait; WAITms/s: how long, over all threads",
+        ),
         ("REFSD", "requests for memory that were refused, in all"),
     ];
     lines.extend(columns.map(|(name, text)| Line::raw(format!("  {name:<9} {text}"))));
-    lines.push(Line::styled("Signs", bold));
     lines.push(Line::raw(format!(
-        "  {}  has work on the GPU",
+        "  {}         has work on the GPU",
         look.active()
     )));
     let signs = [
@@ -61,6 +61,6 @@ pub(super) fn lines(model: &Model) -> Vec<Line<'static>> {
         ("U", "processes of its cgroup use the GPU past the library"),
         ("o", "observes only: nothing is refused or delayed"),
     ];
-    lines.extend(signs.map(|(sign, text)| Line::raw(format!("  {sign}  {text}"))));
+    lines.extend(signs.map(|(sign, text)| Line::raw(format!("  {sign:<9} {text}"))));
     lines
 }
