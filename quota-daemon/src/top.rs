@@ -1,9 +1,10 @@
 //! `quota-daemon top`: GPUs and containers as they are now, on a screen that follows.
 
 use std::io::{IsTerminal, stdout};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::client::Where;
 use crate::exit::Stop;
 use crate::output::print;
 
@@ -30,9 +31,8 @@ use model::Model;
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The daemon's directory.
-    #[arg(long, value_name = "DIR", default_value = quota_abi::wire::STATE)]
-    state: PathBuf,
+    #[command(flatten)]
+    place: Where,
     /// Seconds between two looks.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
@@ -56,11 +56,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// stdout is not a terminal; with `--once`: there is no daemon.
 pub fn run(args: &Args) -> Result<(), Stop> {
-    let socket = args.state.join(crate::api::SOCKET_NAME);
+    let socket = args.place.socket();
     let look = Look::of_environment(|name| std::env::var(name).ok());
     let model = Model::new(look, socket.display().to_string(), args.interval);
     if args.once {
-        return once(args, model);
+        return once(args, &socket, model);
     }
     if !stdout().is_terminal() || !std::io::stdin().is_terminal() {
         return Err(Stop::Usage(
@@ -80,13 +80,11 @@ pub fn run(args: &Args) -> Result<(), Stop> {
 }
 
 /// Two looks, since what happens in a second takes two, and the screen as text.
-fn once(args: &Args, mut model: Model) -> Result<(), Stop> {
-    let socket = args.state.join(crate::api::SOCKET_NAME);
+fn once(args: &Args, socket: &Path, mut model: Model) -> Result<(), Stop> {
     let begin = Instant::now();
     for wait in [Duration::ZERO, args.interval] {
         std::thread::sleep(wait);
-        let answer = source::sample(&socket, begin);
-        model.hear(Ok(answer.map_err(Stop::Unreachable)?));
+        model.hear(Ok(source::sample(socket, begin)?));
     }
     model.look.colour = false;
     let terminal = || {

@@ -169,7 +169,7 @@ fn it_waits_for_a_daemon_that_comes() {
     let mut command = top(state.path());
     command.args(["--interval", "0.1"]);
     let mut seen = Seen::start(command);
-    seen.wait_for("no daemon answers at");
+    seen.wait_for("no daemon at");
     answer(&state.path().join("control.sock"));
     seen.wait_for("team-a");
     seen.keys.write_all(b"\x03").unwrap();

@@ -72,8 +72,8 @@ fn the_page_of_a_container_and_the_help() {
 
 #[test]
 fn without_a_daemon_it_says_so_and_keeps_what_it_knows() {
-    let no_one = "no daemon answers at /run/gpu-quota/control.sock: No such file or directory (os error 2); \
-                  `quota-daemon serve` starts one";
+    let no_one = "no daemon at /run/gpu-quota/control.sock; start it with `quota-daemon serve`, or name its directory \
+                  with --state";
     let mut silent = Model::new(model().look, "socket".into(), Duration::from_secs(1));
     silent.hear(Err(no_one.into()));
     golden("no-daemon-80x24", &screen(&silent, 80, 24));
@@ -82,7 +82,7 @@ fn without_a_daemon_it_says_so_and_keeps_what_it_knows() {
     was_there.now = Duration::from_secs(15);
     was_there.hear(Err(no_one.into()));
     let seen = screen(&was_there, 80, 24);
-    assert!(seen.contains("12 s old, for no daemon answers"), "{seen}");
+    assert!(seen.contains("12 s old, for no daemon at"), "{seen}");
     assert!(seen.contains("team-b"), "{seen}");
     was_there.hear(Ok(Sample {
         at: Duration::from_secs(16),
