@@ -34,8 +34,8 @@ pub fn path_of(cgroup: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Whether a cgroup's path matches a pattern: `*` stands for anything within one component, a `/**` at the end for everything
-/// below.
+/// Whether a cgroup's path matches a pattern: `*` stands for anything within one component, a `/**` at the end for nothing or
+/// everything below.
 #[must_use]
 pub fn matches(pattern: &[u8], path: &[u8]) -> bool {
     let (pattern, below) = match pattern.strip_suffix(b"/**") {
@@ -52,7 +52,7 @@ pub fn matches(pattern: &[u8], path: &[u8]) -> bool {
         }
     }
     match components.next() {
-        None => !below,
+        None => true,
         Some(more) => below && !more.is_empty(),
     }
 }
@@ -130,8 +130,8 @@ mod tests {
     fn two_stars_at_the_end_are_everything_below() {
         check(
             "/system.slice/**",
-            &["/system.slice/a", "/system.slice/a/b"],
-            &["/system.slice", "/system.slice/", "/system.slicex/a"],
+            &["/system.slice", "/system.slice/a", "/system.slice/a/b"],
+            &["/system.slice/", "/system.slicex/a"],
         );
         check("/**", &["/a", "/a/b"], &["/"]);
     }

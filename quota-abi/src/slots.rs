@@ -70,6 +70,12 @@ impl Owner {
         u32::try_from(self.0 & ((1 << PID_BITS) - 1)).unwrap_or(0)
     }
 
+    /// As it stands in a slot; `None` is a slot that nobody owns.
+    #[must_use]
+    pub fn from_word(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self(word))
+    }
+
     /// Whether it counts in its slot, rather than clearing up after another.
     #[must_use]
     pub fn is_live(self) -> bool {
@@ -286,6 +292,20 @@ mod tests {
         region.memory[0][slot].store(5 << 32, Ordering::Relaxed);
         assert!(reap(&region, &me));
         assert_eq!(region.memory[0][slot].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_word_whatever_it_does_with_its_slot() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let mine = claim(&region, &me).unwrap();
+        let word = region.slots[mine].owner.load(Ordering::Relaxed);
+        assert_eq!(Owner::from_word(word), Some(Owner::of(&me)));
+        assert_eq!(Owner::of(&me).word(), word);
+        let reaping = Owner::new(&me, State::Reaping);
+        assert!(reaping.is_same_process(Owner::of(&me)));
+        assert!(!reaping.is_same_process(Owner::of(&ended())));
+        assert_eq!(Owner::from_word(0), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Stop;
-use crate::{completions, doctor, run, top, words};
+use crate::{completions, doctor, run, serve, top, words};
 
 /// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub struct Cli {
 enum Command {
     /// Run a program under a quota.
     Run(run::Args),
+    /// Serve containers: the daemon.
+    Serve(serve::Args),
     /// Examine whether and what a quota can enforce here.
     Doctor(doctor::Args),
     /// Show GPUs and containers as they are now, on a screen that follows.
@@ -51,6 +53,7 @@ impl Cli {
     pub fn run(self) -> Result<(), Stop> {
         match self.command {
             Command::Run(args) => run::run(&args),
+            Command::Serve(args) => serve::run(&args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Top(args) => top::run(&args),
             Command::Completions { shell } => Ok(completions::run(shell, &Self::command())?),

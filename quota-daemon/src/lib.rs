@@ -22,6 +22,7 @@ pub mod peer;
 pub mod reconcile;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod sharing;
 pub mod shim;
 pub mod sweep;

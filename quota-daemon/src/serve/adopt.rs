@@ -1,0 +1,145 @@
+//! Taking over from the daemon before: its containers, their regions as they are, and their processes that still live.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::model::{Origin, Spec};
+
+use super::Error;
+use super::clients;
+use super::core::{Core, Inner};
+use super::persist::Kept;
+use super::promise;
+
+/// A container that is to be: as declared, and what the configuration says if a live change says otherwise.
+type Wanted = BTreeMap<String, (Spec, Option<Spec>)>;
+
+impl Core {
+    /// Opens everything, and adopts who lives.
+    pub(super) fn take_over(&self) -> Result<(), Error> {
+        let mut inner = self.lock();
+        let kept = match Kept::read(self.state.path()) {
+            Ok(kept) => kept,
+            Err(error) => {
+                Kept::put_aside(self.state.path());
+                let text =
+                    format!("containers.json cannot be read ({error}), and has been put aside");
+                tracing::error!("{text}");
+                inner.troubles.push(text);
+                Kept::default()
+            }
+        };
+        let oversubscribe = inner.config.daemon.oversubscribe;
+        promise::check(
+            inner.config.containers.iter(),
+            &inner.devices,
+            oversubscribe,
+        )?;
+        inner.contexts.clone_from(&kept.contexts);
+        let wanted = self.wanted(&inner.config.containers, kept);
+        for (spec, base) in wanted.into_values() {
+            self.adopt(&mut inner, spec, base);
+        }
+        let all = promise::check(inner.specs(), &inner.devices, oversubscribe);
+        if let Err(broken) = all {
+            inner.troubles.push(format!("with live changes: {broken}"));
+        }
+        self.rewrite(&inner);
+        self.persist(&inner);
+        self.open_host(&mut inner)?;
+        self.sweep(&inner);
+        tracing::info!(
+            containers = inner.containers.len(),
+            processes = inner.clients.len(),
+            "serving"
+        );
+        Ok(())
+    }
+
+    /// What the configuration declares, and of what was kept that which it says nothing about.
+    fn wanted(&self, declared: &[Spec], kept: Kept) -> Wanted {
+        let mut wanted: Wanted = declared
+            .iter()
+            .map(|spec| (spec.name.clone(), (spec.clone(), None)))
+            .collect();
+        for (mut spec, base) in kept.into_specs() {
+            match wanted.get_mut(&spec.name) {
+                // A live change holds as long as the configuration says what it said then.
+                Some((now, changed)) => {
+                    if base.as_ref() == Some(&*now) {
+                        (*changed, *now) = (base, spec);
+                    }
+                }
+                None => {
+                    if spec.origin == Origin::Config {
+                        // Declared no longer: it goes with its last process.
+                        spec.origin = Origin::Run;
+                    }
+                    let transient = matches!(spec.origin, Origin::Run | Origin::Default);
+                    if !transient || self.has_living(&spec.name) {
+                        wanted.insert(spec.name.clone(), (spec, None));
+                    }
+                }
+            }
+        }
+        wanted
+    }
+
+    /// Whether a process lives that an earlier daemon has noted.
+    fn has_living(&self, name: &str) -> bool {
+        let records = clients::kept(&self.state.clients(name));
+        records.iter().any(|record| record.find().is_some())
+    }
+
+    fn adopt(&self, inner: &mut Inner, spec: Spec, base: Option<Spec>) {
+        let name = spec.name.clone();
+        if let Err(error) = self.open(inner, spec.clone()) {
+            let text = format!("container {name} is not served: {error}");
+            tracing::error!("{text}");
+            inner.unopened.push((spec, base, error.to_string()));
+            return;
+        }
+        if let Some(container) = inner.containers.get_mut(&name) {
+            container.base = base;
+        }
+        for record in clients::kept(&self.state.clients(&name)) {
+            match record.find() {
+                Some(pidfd) => self.register(inner, &name, record, pidfd),
+                None => self.declare_dead(inner, &name, &record),
+            }
+        }
+    }
+
+    /// Tries again what could not be opened.
+    pub(super) fn retry(&self, inner: &mut Inner) {
+        let before = inner.unopened.len();
+        for (spec, base, _) in std::mem::take(&mut inner.unopened) {
+            self.adopt(inner, spec, base);
+        }
+        if inner.unopened.len() < before {
+            self.rewrite(inner);
+            self.persist(inner);
+        }
+    }
+
+    /// Removes what belongs to no container and to no living process.
+    fn sweep(&self, inner: &Inner) {
+        let known = |name: &str| {
+            inner.containers.contains_key(name)
+                || inner.unopened.iter().any(|(spec, ..)| spec.name == name)
+        };
+        for folder in ["containers", "clients"] {
+            let Ok(entries) = fs::read_dir(self.state.path().join(folder)) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if !known(&name) && !self.has_living(&name) {
+                    tracing::debug!(container = name, "nothing of it lives");
+                    super::files::remove(&self.state, &name);
+                    let _ = fs::remove_dir_all(entry.path());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Bells: a process that becomes active on a device wakes the word `bell` of its container's policy, on which a thread of the
+//! daemon sleeps. The word lies in a file, so that a process of the container needs no descriptor, and a bell that rings for
+//! the next daemon is the same bell.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use quota_abi::policy::map;
+use rustix::thread::futex;
+
+/// Nobody rings more often than this without being made to wait longer and longer.
+const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(50);
+const STACK: usize = 64 * 1024;
+
+/// Whether anything has happened that those who share out time should look at.
+#[derive(Debug, Default)]
+pub(super) struct Signal {
+    rung: Mutex<bool>,
+    waiting: Condvar,
+}
+
+impl Signal {
+    /// Something has happened.
+    pub(super) fn ring(&self) {
+        *self.rung.lock() = true;
+        self.waiting.notify_all();
+    }
+
+    /// Waits until something has happened, or for this long.
+    pub(super) fn wait(&self, most: Option<Duration>) {
+        let mut rung = self.rung.lock();
+        match most {
+            Some(most) if !*rung => {
+                let _ = self.waiting.wait_for(&mut rung, most);
+            }
+            None => {
+                while !*rung {
+                    self.waiting.wait(&mut rung);
+                }
+            }
+            Some(_) => {}
+        }
+        *rung = false;
+    }
+}
+
+/// The thread of one container's bell.
+#[derive(Debug)]
+pub(super) struct Bell {
+    policy: Arc<map::Write>,
+    ended: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Bell {
+    /// Begins to listen. Without a thread to spare nobody is woken early, which costs lent time and nothing else.
+    #[must_use]
+    pub(super) fn hang(policy: &Arc<map::Write>, signal: &Arc<Signal>) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (its_policy, its_end, signal) = (policy.clone(), ended.clone(), signal.clone());
+        let thread = thread::Builder::new()
+            .name("bell".into())
+            .stack_size(STACK)
+            .spawn(move || listen(&its_policy, &its_end, &signal));
+        if let Err(error) = &thread {
+            tracing::warn!("no thread for a container's bell: {error}");
+        }
+        Self {
+            policy: policy.clone(),
+            ended,
+            thread: thread.ok(),
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::SeqCst);
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // It may be about to fall asleep: woken until it has gone.
+        while !thread.is_finished() {
+            wake(&self.policy);
+            thread::sleep(Duration::from_micros(100));
+        }
+        let _ = thread.join();
+    }
+}
+
+fn wake(policy: &map::Write) {
+    let _ = futex::wake(&policy.header.bell, futex::Flags::empty(), u32::MAX >> 1);
+}
+
+fn listen(policy: &map::Write, ended: &AtomicBool, signal: &Signal) {
+    let bell = &policy.header.bell;
+    let mut pause = PAUSE;
+    while !ended.load(Ordering::SeqCst) {
+        let before = Instant::now();
+        let value = bell.load(Ordering::Relaxed);
+        match futex::wait(bell, futex::Flags::empty(), value, None) {
+            Ok(()) => signal.ring(),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!("a bell cannot be listened to: {error}");
+                return;
+            }
+        }
+        // One who rings all the time is heard less and less often.
+        pause = if before.elapsed() < PAUSE {
+            (pause * 2).min(LONGEST)
+        } else {
+            PAUSE
+        };
+        let until = Instant::now() + pause;
+        while !ended.load(Ordering::SeqCst) && Instant::now() < until {
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn who_wakes_the_word_is_heard() {
+        let file = tempfile::tempfile().unwrap();
+        let policy = Arc::new(map::Write::from_file(file.as_fd()).unwrap());
+        let signal = Arc::new(Signal::default());
+        let bell = Bell::hang(&policy, &signal);
+        // The tenant's side can only read.
+        let reader = map::Read::from_file(file.as_fd()).unwrap();
+        let heard = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                signal.wait(Some(Duration::from_secs(20)));
+                heard.store(true, Ordering::SeqCst);
+            });
+            let start = Instant::now();
+            while !heard.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(10) {
+                let _ = futex::wake(&reader.get().header.bell, futex::Flags::empty(), 1);
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(heard.load(Ordering::SeqCst));
+        });
+        drop(bell);
+    }
+}

@@ -1,0 +1,181 @@
+//! What a container may have, written into its policy word by word: only what differs, so that a new daemon that finds
+//! everything as it should be changes nothing.
+
+use std::collections::BTreeMap;
+
+use quota_abi::devices::halves;
+use quota_abi::ledger::UNIT;
+use quota_abi::policy::{NO_LIMIT, Policy, Row, Turn, mode};
+use quota_abi::sync::{AtomicU32, AtomicU64, Ordering};
+use rustix::thread::futex;
+
+use crate::model::{Compute, Device, Quota, Selector, Spec, Uuid};
+use crate::sharing;
+
+/// Bytes that a context is charged where nothing is known.
+pub(super) const CONTEXT: u64 = 400 << 20;
+
+/// What holds for all containers.
+#[derive(Debug)]
+pub(super) struct World<'a> {
+    devices: &'a [Device],
+    contexts: &'a BTreeMap<Uuid, u64>,
+    /// How all containers of each device are ruled: shares depend on each other.
+    computes: BTreeMap<Uuid, Vec<Compute>>,
+}
+
+impl<'a> World<'a> {
+    /// The devices that NVML knows, what a context has been measured to take, and all containers.
+    pub(super) fn new(
+        devices: &'a [Device],
+        contexts: &'a BTreeMap<Uuid, u64>,
+        specs: impl Iterator<Item = &'a Spec>,
+    ) -> Self {
+        let mut world = Self {
+            devices,
+            contexts,
+            computes: BTreeMap::new(),
+        };
+        for spec in specs {
+            for (uuid, quota) in world.quotas(spec) {
+                world.computes.entry(uuid).or_default().push(quota.compute);
+            }
+        }
+        world
+    }
+
+    /// What is a container's own of a device's time, in ppm.
+    #[must_use]
+    pub(super) fn own_ppm(&self, uuid: Uuid, compute: Compute) -> Option<u32> {
+        let all = self.computes.get(&uuid).into_iter().flatten();
+        sharing::own_ppm(compute, all.copied())
+    }
+
+    /// What a container may have of each device that it may use. Includes devices that NVML does not know, if they are named
+    /// by UUID.
+    #[must_use]
+    pub(super) fn quotas(&self, spec: &Spec) -> BTreeMap<Uuid, Quota> {
+        let named = spec
+            .devices
+            .iter()
+            .filter_map(|(selector, quota)| match selector {
+                Selector::Uuid(uuid) => Some((*uuid, *quota)),
+                Selector::Index(_) => None,
+            });
+        let known = self
+            .devices
+            .iter()
+            .filter_map(|device| Some((device.uuid, spec.quota(device)?)));
+        named.chain(known).collect()
+    }
+
+    /// Whether a device that NVML does not know may be one that `spec` means.
+    fn may_mean(&self, spec: &Spec, uuid: Uuid) -> bool {
+        let unknown = self.devices.iter().all(|device| device.uuid != uuid);
+        let by_index = spec
+            .devices
+            .keys()
+            .any(|key| matches!(key, Selector::Index(_)));
+        unknown && (spec.every.is_some() || by_index)
+    }
+
+    /// Writes a container's rows. `true` if anything has changed.
+    pub(super) fn write(&self, policy: &Policy, spec: &Spec) -> bool {
+        let quotas = self.quotas(spec);
+        let mut changed = false;
+        for row in &policy.rows {
+            let Some(uuid) = row.uuid().map(Uuid) else {
+                continue;
+            };
+            if !quotas.contains_key(&uuid) && !self.may_mean(spec, uuid) {
+                withdraw(row);
+                changed = true;
+            }
+        }
+        for (uuid, quota) in &quotas {
+            changed |= match policy.row(&uuid.0) {
+                Some(row) => self.fill(row, *uuid, quota),
+                None => self.add(policy, *uuid, quota),
+            };
+        }
+        if changed {
+            policy.header.generation.fetch_add(1, Ordering::AcqRel);
+            policy
+                .rows
+                .iter()
+                .filter(|row| row.uuid().is_some())
+                .for_each(wake);
+        }
+        changed
+    }
+
+    fn add(&self, policy: &Policy, uuid: Uuid, quota: &Quota) -> bool {
+        let free = policy.rows.iter().find(|row| row.uuid().is_none());
+        let Some(row) = free else {
+            tracing::error!(%uuid, "a container can have no more than {} devices", policy.rows.len());
+            return false;
+        };
+        row.key.store(0, Ordering::Relaxed);
+        forget_loans(row);
+        row.overhead.store(0, Ordering::Relaxed);
+        self.fill(row, uuid, quota);
+        let (key, rest) = halves(&uuid.0);
+        row.rest.store(rest, Ordering::Release);
+        // SYNC POINT with `Policy::row`: who finds the key finds the limits.
+        row.key.store(key, Ordering::Release);
+        true
+    }
+
+    fn fill(&self, row: &Row, uuid: Uuid, quota: &Quota) -> bool {
+        let memory = quota
+            .memory_bytes
+            .map_or(NO_LIMIT, |bytes| bytes / UNIT * UNIT);
+        let measured = self.contexts.get(&uuid).copied();
+        let context = quota.context_bytes.or(measured).unwrap_or(CONTEXT);
+        let observe = if quota.observe { mode::OBSERVE } else { 0 };
+        let mut changed = put(&row.memory, memory);
+        changed |= put(&row.context, context);
+        changed |= match self.own_ppm(uuid, quota.compute) {
+            None => put_half(&row.mode, observe) | put_half(&row.rate, 0),
+            // The rate first: who sees the mode must not find the rate of before.
+            Some(own) => put_half(&row.rate, own) | put_half(&row.mode, observe | mode::COMPUTE),
+        };
+        changed
+    }
+}
+
+/// A container may not use this device any more. Who has looked its row up already finds no room in it.
+fn withdraw(row: &Row) {
+    row.memory.store(0, Ordering::Relaxed);
+    row.key.store(0, Ordering::Release);
+    row.rest.store(0, Ordering::Release);
+    wake(row);
+}
+
+/// Ends what an earlier daemon has lent and whose turn it was.
+pub(super) fn forget_loans(row: &Row) {
+    row.loan.store(0, Ordering::Relaxed);
+    row.turn.store(Turn::OFF.0, Ordering::Relaxed);
+    row.active_until.store(0, Ordering::Relaxed);
+    row.active.store(0, Ordering::Relaxed);
+}
+
+/// Raises a row's word and wakes who sleeps on it.
+pub(super) fn wake(row: &Row) {
+    row.wake.fetch_add(1, Ordering::AcqRel);
+    let _ = futex::wake(&row.wake, futex::Flags::empty(), i32::MAX.unsigned_abs());
+}
+
+fn put(word: &AtomicU64, value: u64) -> bool {
+    word.swap(value, Ordering::AcqRel) != value
+}
+
+fn put_half(word: &AtomicU32, value: u32) -> bool {
+    word.swap(value, Ordering::AcqRel) != value
+}
+
+/// Notes overhead by NVML: it counts from the next request on, and needs no new generation.
+pub(super) fn set_overhead(row: &Row, bytes: u64) {
+    let bytes = bytes.div_ceil(UNIT).saturating_mul(UNIT);
+    row.overhead.store(bytes, Ordering::Relaxed);
+}

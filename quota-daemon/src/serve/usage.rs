@@ -1,0 +1,101 @@
+//! What the daemon writes into a usage region, by `pwrite`, and only while no registered process of the container lives.
+
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::BorrowedFd;
+
+use quota_abi::layout::{DeviceRow, ExportRow, Header, MAGIC, Region, SLOTS, SlotRow, VERSION};
+use quota_abi::region::snapshot::Snapshot;
+use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
+use rustix::io::pwrite;
+
+use super::files::USAGE_BYTES;
+
+/// Sizes a fresh file and writes its header; any other is left as it is.
+///
+/// # Errors
+/// The kernel refuses; a full tmpfs among other things.
+pub(super) fn prepare(file: BorrowedFd<'_>) -> io::Result<()> {
+    if fstat(file)?.st_size != 0 {
+        return Ok(());
+    }
+    fallocate(file, FallocateFlags::empty(), 0, USAGE_BYTES)?;
+    write_header(file)
+}
+
+fn write_header(file: BorrowedFd<'_>) -> io::Result<()> {
+    write(file, offset_of!(Header, magic), &MAGIC.to_le_bytes())?;
+    write(file, offset_of!(Header, size), &USAGE_BYTES.to_le_bytes())?;
+    write(file, offset_of!(Header, version), &VERSION.to_le_bytes())
+}
+
+/// Clears what belongs to processes: slots, memory, exports. GPU time and counters stay.
+///
+/// # Errors
+/// The file is not a region in full, or the kernel refuses.
+pub(super) fn clear(file: BorrowedFd<'_>) -> io::Result<()> {
+    let size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
+    if size != USAGE_BYTES {
+        return Err(io::Error::other("its size has changed"));
+    }
+    let mut copy = Snapshot::new().ok_or(io::ErrorKind::OutOfMemory)?;
+    let read = copy.read_head(file);
+    if let Err(cause) = read {
+        return Err(io::Error::other(format!("{cause:?}")));
+    }
+    // Slots, memory and exports lie side by side.
+    const _: () = assert!(
+        offset_of!(Region, slots) + SLOTS * size_of::<SlotRow>() == offset_of!(Region, memory)
+            && offset_of!(Region, memory) < offset_of!(Region, exports)
+    );
+    let begin = offset_of!(Region, slots);
+    let end = offset_of!(Region, refusals);
+    let zeroes = [0; 16384];
+    let mut at = begin;
+    while at < end {
+        let length = zeroes.len().min(end - at);
+        write(file, at, zeroes.get(..length).unwrap_or_default())?;
+        at += length;
+    }
+    write(file, offset_of!(Header, high_water), &[0; 8])?;
+    // A hole that somebody has made is filled, so that nobody ends by SIGBUS on a full tmpfs.
+    fallocate(file, FallocateFlags::empty(), 0, USAGE_BYTES)?;
+    Ok(())
+}
+
+/// Whether the file has the size of a region; one that has grown is cut back, which hurts nobody: it takes room that others
+/// need.
+///
+/// # Errors
+/// What is wrong with it, for a person.
+pub(super) fn check_size(file: BorrowedFd<'_>) -> Result<(), String> {
+    let size = fstat(file).map_err(|error| error.to_string())?.st_size;
+    let size = u64::try_from(size).unwrap_or(0);
+    if size > USAGE_BYTES {
+        ftruncate(file, USAGE_BYTES).map_err(|error| error.to_string())?;
+        return Err(format!(
+            "a process has extended the usage region to {size} bytes"
+        ));
+    }
+    if size < USAGE_BYTES {
+        return Err(format!(
+            "a process has cut the usage region to {size} of {USAGE_BYTES} bytes"
+        ));
+    }
+    Ok(())
+}
+
+fn write(file: BorrowedFd<'_>, at: usize, mut bytes: &[u8]) -> io::Result<()> {
+    let mut at = u64::try_from(at).map_err(io::Error::other)?;
+    while !bytes.is_empty() {
+        let done = pwrite(file, bytes, at)?;
+        bytes = bytes.get(done..).unwrap_or_default();
+        at += done as u64;
+    }
+    Ok(())
+}
+
+const _: () = {
+    assert!(size_of::<DeviceRow>() == 128);
+    assert!(size_of::<ExportRow>() == 128);
+};
