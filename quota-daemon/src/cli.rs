@@ -3,7 +3,10 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Stop;
-use crate::{completions, doctor, run, serve, top, words};
+use crate::{
+    check_config, completions, doctor, man, ps, reload, run, serve, set, show_metrics, status, top,
+    why, words,
+};
 
 /// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
 #[derive(Debug, Parser)]
@@ -28,11 +31,29 @@ enum Command {
     Doctor(doctor::Args),
     /// Show GPUs and containers as they are now, on a screen that follows.
     Top(top::Args),
+    /// Show GPUs, containers and what is wrong.
+    Status(status::Args),
+    /// List the registered processes.
+    Ps(ps::Args),
+    /// Explain the last refusals and waits of a container.
+    Why(why::Args),
+    /// Change a container's limits, or make one.
+    Set(set::Args),
+    /// Forget a container that was made by `set`.
+    Remove(set::Remove),
+    /// Let the daemon read its configuration again.
+    Reload(reload::Args),
+    /// Print what Prometheus would be told.
+    Metrics(show_metrics::Args),
+    /// Examine a configuration without a daemon.
+    CheckConfig(check_config::Args),
     /// Print a script that completes this command line in a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Print or write manual pages.
+    Man(man::Args),
     /// Print what a program sees of the driver (part of `doctor`).
     #[command(hide = true)]
     Probe,
@@ -56,6 +77,15 @@ impl Cli {
             Command::Serve(args) => serve::run(&args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Top(args) => top::run(&args),
+            Command::Status(args) => status::run(&args),
+            Command::Ps(args) => ps::run(&args),
+            Command::Why(args) => why::run(&args),
+            Command::Set(args) => set::run(&args),
+            Command::Remove(args) => set::remove(&args),
+            Command::Reload(args) => reload::run(&args),
+            Command::Metrics(args) => show_metrics::run(&args),
+            Command::CheckConfig(args) => check_config::run(&args),
+            Command::Man(args) => man::run(&args, &Self::command()),
             Command::Completions { shell } => Ok(completions::run(shell, &Self::command())?),
             Command::Probe => Ok(doctor::probe::run()?),
         }

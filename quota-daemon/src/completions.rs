@@ -24,9 +24,12 @@ pub fn run(shell: Shell, command: &Command) -> anyhow::Result<()> {
 }
 
 /// The command without what its help hides.
-fn shown(command: &Command) -> Command {
+#[must_use]
+pub fn shown(command: &Command) -> Command {
     let subcommands = command.get_subcommands();
     Command::new(NAME)
+        .about(command.get_about().cloned().unwrap_or_default())
+        .after_help(command.get_after_help().cloned().unwrap_or_default())
         .version(env!("CARGO_PKG_VERSION"))
         .args(command.get_arguments().cloned())
         .subcommands(subcommands.filter(|one| !one.is_hide_set()).cloned())

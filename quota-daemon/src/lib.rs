@@ -3,6 +3,7 @@
 //! The binary `quota-daemon` is this library behind a command line; every command is a module.
 
 pub mod api;
+pub mod check_config;
 pub mod cli;
 pub mod client;
 pub mod completions;
@@ -15,17 +16,26 @@ pub mod gpu;
 pub mod http;
 pub mod lines;
 pub mod log;
+pub mod man;
 pub mod metrics;
 pub mod model;
 pub mod output;
 pub mod peer;
+pub mod ps;
 pub mod reconcile;
+pub mod reload;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod set;
 pub mod sharing;
 pub mod shim;
+pub mod show_metrics;
+pub mod status;
 pub mod sweep;
+pub mod table;
 pub mod top;
+pub mod units;
 pub mod variables;
+pub mod why;
 pub mod words;

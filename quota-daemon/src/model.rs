@@ -99,6 +99,15 @@ pub enum Selector {
     Uuid(Uuid),
 }
 
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => write!(f, "{index}"),
+            Self::Uuid(uuid) => write!(f, "{uuid}"),
+        }
+    }
+}
+
 /// Where a container was declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -16,6 +16,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Writes the JSON form of something to stdout.
+///
+/// # Errors
+/// Any that the writing meets, but a reader that has read enough.
+pub fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
 /// A number of things, as a person writes it: `1 process`, `2 processes`.
 #[must_use]
 pub fn count<N: Display + PartialEq + From<u8>>(number: N, one: &str, more: &str) -> String {

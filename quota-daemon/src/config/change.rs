@@ -90,10 +90,7 @@ fn entries(
         })
         .collect();
     if named.is_empty() {
-        let text = match selector {
-            Selector::Index(index) => format!("this host has no device {index}"),
-            Selector::Uuid(uuid) => format!("this host has no device {uuid}"),
-        };
+        let text = format!("this host has no device {selector}");
         return Err(Refused {
             kind: Kind::NotFound,
             text,
