@@ -6,6 +6,7 @@
     reason = "helpers of tests fail the test"
 )]
 
+mod commands;
 mod completions;
 mod doctor;
 mod refusals;
