@@ -5,9 +5,12 @@ use core::ffi::c_int;
 use cuda_headers::driver::{CUdevice, CUresult, CUuuid};
 use quota_abi::bucket::Bucket;
 use quota_abi::devices;
+use quota_abi::events::{self, Event, What};
 use quota_abi::layout::{DeviceRow, Region};
 use quota_abi::ledger::{Asker, Ledger, Patience, Verdict};
-use quota_abi::spelling::Ppm;
+use quota_abi::policy::{NO_LIMIT, Row, mode};
+use quota_abi::settings::CONTEXT_DEFAULT;
+use quota_abi::spelling::{Ppm, WHOLE};
 use quota_abi::sync::{AtomicU32, Ordering};
 
 use crate::attach::Attached;
@@ -18,6 +21,7 @@ use crate::lock::{Lock, nap};
 use crate::named;
 use crate::process;
 use crate::report;
+use crate::time;
 
 /// New tries of a request that only others' requests stand in the way of: about a second in all, because on a busy machine
 /// the other may have been interrupted between asking and its answer.
@@ -34,12 +38,14 @@ pub(crate) struct Devices(Vec<Device>);
 pub(crate) struct Device {
     /// Its number here.
     pub(crate) number: usize,
-    /// Bytes of memory, if limited.
-    pub(crate) memory: Option<u64>,
-    /// Share of its time, if limited.
-    pub(crate) compute: Option<Ppm>,
-    /// What this process's contexts on it are charged, together.
-    pub(crate) context_charge: u64,
+    /// What the daemon says of it; nothing without a daemon.
+    rule: &'static Row,
+    /// The most bytes of memory by the variables; [`NO_LIMIT`] is none.
+    most: u64,
+    /// Share of its time by the variables, if they limit it.
+    compute: Option<Ppm>,
+    /// What this process's contexts on it are charged together, at least.
+    context: u64,
     /// This process's contexts on it.
     pub(crate) contexts: Lock<DeviceContexts>,
     /// Its driver handle.
@@ -62,7 +68,12 @@ pub(crate) struct Device {
 pub(crate) struct Reservation<'a> {
     device: &'a Device,
     bytes: u64,
+    /// Whether they are charged already.
+    charged: bool,
 }
+
+/// What a process without a daemon goes by.
+static NO_RULE: Row = Row::none();
 
 impl Devices {
     /// Asks the driver for its devices, and finds each in the region. Otherwise what `cuInit` answers; the reason has been
@@ -113,9 +124,16 @@ impl Device {
         }
         let uuid = uuid_of(handle)?;
         let shown = u32::try_from(number).ok();
-        if let Some(uncovered) = attached.settings.uncovered(shown, &uuid) {
-            return Err(named::left_out(&uncovered, number, handle, &uuid));
-        }
+        let settings = &attached.settings;
+        let rule = match attached.policy {
+            Some(policy) => policy
+                .row(&uuid)
+                .ok_or_else(|| named::not_allowed(policy, number, handle, &uuid))?,
+            None => match settings.uncovered(shown, &uuid) {
+                Some(uncovered) => return Err(named::left_out(&uncovered, number, handle, &uuid)),
+                None => &NO_RULE,
+            },
+        };
         let region = attached.region.get();
         let shared = devices::index_of(region, &uuid).and_then(|index| {
             let ledger = devices::ledger(region, index)?;
@@ -132,12 +150,16 @@ impl Device {
             ));
             return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
         };
-        let settings = &attached.settings;
+        let context = match attached.policy {
+            Some(_) => 0,
+            None => CONTEXT_DEFAULT,
+        };
         Ok(Self {
             number: usize::try_from(number).unwrap_or(0),
-            memory: settings.memory.of(shown, &uuid),
+            rule,
+            most: settings.memory.of(shown, &uuid).unwrap_or(NO_LIMIT),
             compute: settings.compute.of(shown, &uuid),
-            context_charge: attached.context(),
+            context: settings.context.unwrap_or(context),
             contexts: Lock::new(DeviceContexts::default()),
             handle,
             region,
@@ -150,26 +172,89 @@ impl Device {
         })
     }
 
+    /// Bytes that the ledger may hold now, if they are limited.
+    #[inline]
+    fn room(&self) -> Option<u64> {
+        match self.rule.memory.load(Ordering::Relaxed).min(self.most) {
+            NO_LIMIT => None,
+            limit => Some(limit.saturating_sub(self.overhead())),
+        }
+    }
+
+    /// The same, where going beyond it is refused.
+    pub(crate) fn bound(&self) -> Option<u64> {
+        self.room().filter(|_| !self.observes())
+    }
+
+    /// Bytes in use that no ledger knows of.
+    #[inline]
+    pub(crate) fn overhead(&self) -> u64 {
+        self.rule.overhead.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that the program is shown, if it is to see a limit.
+    pub(crate) fn shown_limit(&self) -> Option<u64> {
+        let limit = self.rule.memory.load(Ordering::Relaxed).min(self.most);
+        (limit != NO_LIMIT && !self.observes()).then_some(limit)
+    }
+
+    /// Share of its time, if that is limited now.
+    pub(crate) fn shown_share(&self) -> Option<Ppm> {
+        let ruled = self.rule.rate_at(time::now()).filter(|_| !self.observes());
+        let share = ruled.unwrap_or(WHOLE).min(self.compute.unwrap_or(WHOLE));
+        (share < WHOLE).then_some(share)
+    }
+
+    /// What this process's contexts are charged, together, if the first of them is made now.
+    pub(crate) fn context_charge(&self) -> u64 {
+        self.rule.context.load(Ordering::Relaxed).max(self.context)
+    }
+
+    /// Whether nothing is refused here, and what would have been only counted.
+    fn observes(&self) -> bool {
+        self.rule.mode.load(Ordering::Relaxed) & mode::OBSERVE != 0
+    }
+
     /// Admits `bytes` if they fit; tries once, gives up nothing.
     #[inline]
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
-        let Some(limit) = self.memory else {
-            // Nothing to be refused: charged when the driver has succeeded.
-            return Some(Reservation {
+        let admitted = |charged| {
+            Some(Reservation {
                 device: self,
                 bytes,
-            });
+                charged,
+            })
         };
+        let Some(room) = self.room() else {
+            // Nothing to be refused: charged when the driver has succeeded.
+            return admitted(false);
+        };
+        match self.ask(bytes, room) {
+            Verdict::Admitted => admitted(true),
+            Verdict::Full | Verdict::Contended if self.observes() => {
+                self.observe(bytes, room);
+                admitted(true)
+            }
+            Verdict::Full | Verdict::Contended => None,
+        }
+    }
+
+    #[inline]
+    fn ask(&self, bytes: u64, room: u64) -> Verdict {
         let me = Asker {
             slot: self.slot,
             turn: &self.turn,
         };
-        match self.ledger.reserve(me, bytes, limit, step_back) {
-            Verdict::Admitted => Some(Reservation {
-                device: self,
-                bytes,
-            }),
-            Verdict::Full | Verdict::Contended => None,
+        self.ledger.reserve(me, bytes, room, step_back)
+    }
+
+    /// Charges what would have been refused. What the program keeps in pools is left to it, so that more may be counted as
+    /// refused than would have been.
+    #[cold]
+    fn observe(&self, bytes: u64, room: u64) {
+        if !process::reap() || self.ask(bytes, room) != Verdict::Admitted {
+            self.denied(bytes);
+            self.charge(bytes);
         }
     }
 
@@ -197,14 +282,24 @@ impl Device {
         usage
     }
 
-    /// Counts a refusal, and says so to whoever wants to know.
+    /// Counts a refusal, notes it, and says so to whoever wants to know.
     pub(crate) fn denied(&self, bytes: u64) {
         self.row.denials.fetch_add(1, Ordering::Relaxed);
+        let (room, usage) = (self.room().unwrap_or(u64::MAX), self.usage());
+        let event = Event {
+            at: time::now(),
+            pid: process::pid(),
+            device: u8::try_from(self.index).unwrap_or(u8::MAX),
+            slot: u16::try_from(self.slot).unwrap_or(u16::MAX),
+            asked: bytes,
+            own: self.ledger.held_by(self.slot),
+            all: usage,
+            limit: room,
+        };
+        events::note(self.region, What::Refusal, &event);
         report::info(format_args!(
-            "refused {bytes} bytes on device {}: {} of {} in use",
+            "refused {bytes} bytes on device {}: {usage} of {room} in use",
             self.number,
-            self.usage(),
-            self.memory.unwrap_or(u64::MAX)
         ));
     }
 
@@ -219,8 +314,13 @@ impl Device {
     }
 
     /// Its GPU time, shared by the group.
-    pub(crate) fn bucket(&self) -> Option<&Bucket> {
-        Some(self.bucket)
+    pub(crate) fn bucket(&self) -> &'static Bucket {
+        self.bucket
+    }
+
+    /// Share of its time by the variables, if they limit it.
+    pub(crate) fn own_share(&self) -> Option<Ppm> {
+        self.compute
     }
 }
 
@@ -231,7 +331,7 @@ impl Reservation<'_> {
 
     /// Keeps it charged: the driver has succeeded.
     pub(crate) fn keep(self) {
-        if self.device.memory.is_none() {
+        if !self.charged {
             self.device.charge(self.bytes);
         }
         core::mem::forget(self);
@@ -240,7 +340,7 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        if self.device.memory.is_some() {
+        if self.charged {
             self.device.refund(self.bytes);
         }
     }

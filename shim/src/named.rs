@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use cuda_headers::driver::{CUdevice, CUresult, CUuuid};
+use quota_abi::policy::Policy;
 use quota_abi::settings::{Device as Named, Settings, Uncovered};
 use quota_abi::spelling::UuidText;
 
@@ -17,21 +18,40 @@ pub(crate) fn left_out(
     handle: CUdevice,
     uuid: &[u8; 16],
 ) -> CUresult {
-    // The first version tells an instance's parent, and so an instance from a whole device.
+    report::stop(format_args!(
+        "{} leaves out device {number} ({}), which this program sees; {}",
+        uncovered.variable(),
+        UuidText::new(uuid, is_instance(handle, uuid)),
+        uncovered.mend(usize::try_from(number).unwrap_or(0))
+    ));
+    CUresult::CUDA_ERROR_NOT_PERMITTED
+}
+
+/// Says that a container may not use a device that the program sees.
+pub(crate) fn not_allowed(
+    policy: &Policy,
+    number: c_int,
+    handle: CUdevice,
+    uuid: &[u8; 16],
+) -> CUresult {
+    report::stop(format_args!(
+        "container {} has no quota on device {number} ({}), which this program sees; give it one, or hide the device with \
+         CUDA_VISIBLE_DEVICES",
+        policy.name(),
+        UuidText::new(uuid, is_instance(handle, uuid)),
+    ));
+    CUresult::CUDA_ERROR_NOT_PERMITTED
+}
+
+/// Whether a device is a part of a GPU: the first version of the question tells the GPU's own UUID.
+fn is_instance(handle: CUdevice, uuid: &[u8; 16]) -> bool {
     let mut whole = CUuuid { bytes: [0; 16] };
     // SAFETY: a live out-pointer.
     let answer = unsafe { call!(cuDeviceGetUuid(&raw mut whole, handle)) };
     let whole = whole
         .bytes
         .map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()));
-    let is_instance = answer == CUresult::CUDA_SUCCESS && whole != *uuid;
-    report::stop(format_args!(
-        "{} leaves out device {number} ({}), which this program sees; {}",
-        uncovered.variable(),
-        UuidText::new(uuid, is_instance),
-        uncovered.mend(usize::try_from(number).unwrap_or(0))
-    ));
-    CUresult::CUDA_ERROR_NOT_PERMITTED
+    answer == CUresult::CUDA_SUCCESS && whole != *uuid
 }
 
 /// Says which devices are named that this program does not see. No reason to stop: one list may serve a whole host, of

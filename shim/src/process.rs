@@ -9,11 +9,10 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use cuda_headers::driver::CUresult;
-use quota_abi::settings::Settings;
 use quota_abi::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use quota_abi::{map, slots};
 
-use crate::attach::{self, Outcome};
+use crate::attach::{self, Attached, Outcome};
 use crate::context::Contexts;
 use crate::device::Devices;
 use crate::driver::{call, relaxed};
@@ -71,7 +70,7 @@ const REFUSED: u32 = 5;
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
 /// Attached and waiting for the driver: what `attach` gave.
-static PENDING: AtomicPtr<attach::Attached> = AtomicPtr::new(core::ptr::null_mut());
+static PENDING: AtomicPtr<Attached> = AtomicPtr::new(core::ptr::null_mut());
 
 /// This process, if it is attached and its devices are known.
 #[inline]
@@ -185,9 +184,8 @@ fn learn_devices(page: &Page) -> bool {
         }
         Err(state) => return state == ATTACHED,
     }
-    // SAFETY: stored before the state became WAITING, taken by one thread.
-    let attached = unsafe { PENDING.load(Ordering::Acquire).as_ref() };
-    let devices = attached.ok_or(CUresult::CUDA_ERROR_UNKNOWN);
+    // Stored before the state became WAITING.
+    let devices = attached().ok_or(CUresult::CUDA_ERROR_UNKNOWN);
     match devices.and_then(|attached| relaxed(|| Devices::learn(attached))) {
         Ok(devices) => {
             let Some(process) = Process::new(devices) else {
@@ -213,18 +211,24 @@ fn learn_devices(page: &Page) -> bool {
     }
 }
 
-/// What the variables said when this process, or the one that it was forked from, attached.
-pub(crate) fn settings() -> Option<&'static Settings> {
+/// What this process, or the one that it was forked from, found when it attached.
+pub(crate) fn attached() -> Option<&'static Attached> {
     // SAFETY: null, or never freed.
-    let attached = unsafe { PENDING.load(Ordering::Acquire).as_ref() };
-    attached.map(|attached| &attached.settings)
+    unsafe { PENDING.load(Ordering::Acquire).as_ref() }
+}
+
+/// Its pid in its own namespace.
+pub(crate) fn pid() -> u32 {
+    // SAFETY: asks for a number.
+    u32::try_from(unsafe { libc::getpid() }).unwrap_or(0)
 }
 
 /// Frees the slots of the group's dead processes. `true` if there were any.
 pub(crate) fn reap() -> bool {
-    // SAFETY: null, or never freed.
-    unsafe { PENDING.load(Ordering::Acquire).as_ref() }
-        .is_some_and(|attached| uncancelled(|| slots::reap(&attached.region, &attached.me)))
+    attached().is_some_and(|attached| {
+        let declared = attached.policy.map(|policy| &policy.dead);
+        uncancelled(|| slots::reap_under(&attached.region, &attached.me, declared))
+    })
 }
 
 /// The same at most ten times a second: looking whether processes live takes system calls.

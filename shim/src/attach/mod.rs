@@ -1,16 +1,24 @@
-//! Attaching: variables read once, the group's region mapped, a slot claimed.
+//! Attaching: to the daemon's regions where there is a daemon for this process, else by its variables to those of its group.
+//!
+//! The container's own socket comes first, then the one that a variable names, then the host's, then the variables alone.
+//! Under a daemon a variable can only lower a limit.
 
-use core::ffi::{CStr, c_char};
-use std::ffi::CString;
-use std::sync::OnceLock;
+mod daemon;
+mod environment;
+mod exchange;
+mod signals;
+mod socket;
+mod standalone;
 
 use cuda_headers::driver::CUresult;
 use quota_abi::group::Group;
 use quota_abi::life::Identity;
-use quota_abi::region::{Cause, Mapped};
-use quota_abi::settings::{self, CONTEXT_DEFAULT, Settings};
-use quota_abi::slots;
+use quota_abi::policy::Policy;
+use quota_abi::region::Mapped;
+use quota_abi::settings::Settings;
+use quota_abi::wire::Purpose;
 
+use self::daemon::{Granted, Refusal};
 use crate::report;
 
 /// What an attached process is made of before the driver can be asked for devices.
@@ -19,13 +27,8 @@ pub(crate) struct Attached {
     pub(crate) slot: usize,
     pub(crate) me: Identity,
     pub(crate) settings: Settings,
-}
-
-impl Attached {
-    /// What a context is charged on each device.
-    pub(crate) fn context(&self) -> u64 {
-        self.settings.context.unwrap_or(CONTEXT_DEFAULT)
-    }
+    /// What the daemon says, if there is one.
+    pub(crate) policy: Option<&'static Policy>,
 }
 
 /// What became of attaching.
@@ -38,28 +41,33 @@ pub(crate) enum Outcome {
     Refused(CUresult),
 }
 
-/// Attaches this process to its group.
+/// Attaches this process.
 pub(crate) fn attach() -> Outcome {
-    if is_setuid() {
-        return Outcome::Aside;
-    }
-    quiet_panics();
-    let settings = match read_settings() {
-        Ok(settings) => settings,
-        Err(refusal) => {
-            report::stop(format_args!("{refusal}"));
-            return Outcome::Refused(CUresult::CUDA_ERROR_NOT_PERMITTED);
-        }
+    let settings = match given() {
+        Ok(Some(settings)) => settings,
+        Ok(None) => return Outcome::Aside,
+        Err(()) => return Outcome::Refused(CUresult::CUDA_ERROR_NOT_PERMITTED),
     };
-    if let Some(socket) = &settings.socket {
-        report::stop(format_args!(
-            "GPU_QUOTA_SOCKET={socket:?} asks for a daemon, and this version has none to answer there; unset \
-             GPU_QUOTA_SOCKET and write for example GPU_QUOTA_MEMORY=4GiB"
-        ));
-        return Outcome::Refused(CUresult::CUDA_ERROR_SYSTEM_NOT_READY);
+    let granted = signals::held_back(|| daemon::seek(settings.socket.as_deref(), Purpose::Attach));
+    match granted.and_then(|granted| granted.map(Granted::claim).transpose()) {
+        Ok(Some((granted, me, slot))) => Outcome::Attached(Box::new(Attached {
+            region: granted.region,
+            slot,
+            me,
+            settings,
+            policy: Some(granted.policy),
+        })),
+        Ok(None) => join(settings),
+        Err(Refusal { code, text }) => {
+            report::stop(format_args!("{text}"));
+            Outcome::Refused(code)
+        }
     }
+}
+
+fn join(settings: Settings) -> Outcome {
     let limits = settings.limits();
-    match join(settings) {
+    match standalone::join(settings) {
         Ok(Some(attached)) => Outcome::Attached(attached),
         Ok(None) => Outcome::Aside,
         Err(why) if limits => {
@@ -73,24 +81,19 @@ pub(crate) fn attach() -> Outcome {
     }
 }
 
-/// The region as a viewer sees it, and the limits: for a process that asks NVML and never CUDA. Takes no slot and creates
-/// no file. `None` where nobody wants a limit; an error has been said. What an attached process has read already is `known`:
-/// its variables may have changed since.
-pub(crate) fn view(
-    known: Option<&Settings>,
-) -> Result<Option<(Settings, Group, Option<String>)>, ()> {
-    if is_setuid() {
-        return Ok(None);
+/// What the variables say; nothing in a program with privileges that the caller's environment must not steer, where only
+/// the container's own socket counts. `None`: nobody limits this process. An error has been said.
+fn given() -> Result<Option<Settings>, ()> {
+    if environment::is_privileged() {
+        if !daemon::in_container() {
+            return Ok(None);
+        }
+        quiet_panics();
+        return Ok(Some(Settings::default()));
     }
     quiet_panics();
-    match known.cloned().map_or_else(read_settings, Ok) {
-        Ok(settings) if settings.limits() => {
-            let group = group(&settings);
-            let visible = variable("CUDA_VISIBLE_DEVICES");
-            let visible = visible.map(|list| String::from_utf8_lossy(list).into_owned());
-            Ok(Some((settings, group, visible)))
-        }
-        Ok(_) => Ok(None),
+    match environment::read_settings() {
+        Ok(settings) => Ok(Some(settings)),
         Err(refusal) => {
             report::stop(format_args!("{refusal}"));
             Err(())
@@ -98,112 +101,53 @@ pub(crate) fn view(
     }
 }
 
-/// A process without limits joins a region that others of its group have made, so that their limits count it too; it
-/// makes none.
-fn join(settings: Settings) -> Result<Option<Box<Attached>>, String> {
-    let path = group(&settings).path();
-    let mend = |error: quota_abi::region::Error| {
-        // Something else under its name, or no place for any such file?
-        let place = match &error.cause {
-            Cause::System(_, error) => !matches!(
-                error.raw_os_error(),
-                Some(libc::EISDIR | libc::ELOOP | libc::ENXIO | libc::EACCES | libc::EPERM)
-            ),
-            Cause::Size(_) | Cause::Magic | Cause::Version(_) => false,
-        };
-        let mend = if place {
-            "the processes of a group share a file there: /dev/shm must be a writable tmpfs with 512 KiB to spare"
-        } else {
-            "remove the file if no process uses it, or set GPU_QUOTA_GROUP to another name"
-        };
-        format!("{error}; {mend}")
-    };
-    let region = if settings.limits() {
-        Mapped::open_or_create(&path).map_err(mend)?
-    } else {
-        match Mapped::open(&path).map_err(mend)? {
-            Some(region) => region,
-            None => return Ok(None),
+/// A quota as a viewer finds it.
+pub(crate) struct Seen {
+    pub(crate) settings: Settings,
+    pub(crate) source: Source,
+    /// `CUDA_VISIBLE_DEVICES`.
+    pub(crate) visible: Option<String>,
+}
+
+/// Where limits and usage are.
+pub(crate) enum Source {
+    /// In the variables, and in the region of this group once anybody has made it.
+    Group(Group),
+    /// In a daemon's regions.
+    Daemon(&'static Policy, Mapped),
+}
+
+/// The quota of a process that asks NVML and never CUDA. Takes no slot and creates no file. `None` where nobody wants a
+/// limit; an error has been said. What an attached process has found already is `known`: its variables may have changed
+/// since.
+pub(crate) fn view(known: Option<&Attached>) -> Result<Option<Seen>, ()> {
+    let (settings, daemon) = match known {
+        Some(known) => {
+            let daemon = known.policy.map(|policy| (policy, known.region));
+            (known.settings.clone(), daemon)
+        }
+        None => {
+            let Some(settings) = given()? else {
+                return Ok(None);
+            };
+            let found =
+                signals::held_back(|| daemon::seek(settings.socket.as_deref(), Purpose::View));
+            let found = found.map_err(|refusal| report::stop(format_args!("{}", refusal.text)))?;
+            (settings, found.map(|found| (found.policy, found.region)))
         }
     };
-    let me = Identity::own();
-    let Some(slot) = slots::claim(&region, &me) else {
-        return Err(format!(
-            "{} is full of living processes; end some, or set GPU_QUOTA_GROUP to another name",
-            path.to_string_lossy()
-        ));
+    let source = match daemon {
+        Some((policy, region)) => Source::Daemon(policy, region),
+        None if settings.limits() => Source::Group(standalone::group(&settings)),
+        None => return Ok(None),
     };
-    report::info(format_args!(
-        "attached to {} in slot {slot}",
-        path.to_string_lossy()
-    ));
-    Ok(Some(Box::new(Attached {
-        region,
-        slot,
-        me,
+    let visible = environment::variable("CUDA_VISIBLE_DEVICES");
+    Ok(Some(Seen {
         settings,
-    })))
+        source,
+        visible: visible.map(|list| String::from_utf8_lossy(list).into_owned()),
+    }))
 }
-
-fn group(settings: &Settings) -> Group {
-    settings
-        .group
-        .as_deref()
-        .map_or_else(Group::of_this_container, Group::named)
-}
-
-/// Whether the loader runs with privileges that the caller's environment must not steer.
-fn is_setuid() -> bool {
-    // SAFETY: asks for a number.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
-}
-
-fn read_settings() -> Result<Settings, settings::Refusal> {
-    let (level, file) = settings::read_log(variable);
-    let file = file.and_then(|file| CString::new(file).ok());
-    // The report keeps the path for the rest of the process.
-    report::configure(level, file.map(|file| &*Box::leak(file.into_boxed_c_str())));
-    settings::read(variable)
-}
-
-/// A variable's bytes. Parsed at once, before the application can change them. One that the program has removed counts as it was
-/// given: a server that clears its environment does not want to be without a quota.
-fn variable(name: &str) -> Option<&'static [u8]> {
-    // SAFETY: the C library's own variable, read once.
-    if unsafe { (&raw const environ).read() }.is_null() {
-        return first_variable(name);
-    }
-    let wanted = CString::new(name).ok()?;
-    // SAFETY: a NUL-terminated name; what it points to stays until the application changes its environment.
-    let value: *mut c_char = unsafe { libc::getenv(wanted.as_ptr()) };
-    if value.is_null() {
-        return first_variable(name);
-    }
-    // SAFETY: a NUL-terminated string.
-    Some(unsafe { CStr::from_ptr(value) }.to_bytes())
-}
-
-unsafe extern "C" {
-    static environ: *const *const c_char;
-}
-
-/// The same from what the kernel was given: also before the C library has set itself up, in a function of `.preinit_array`.
-/// A program that writes its title over that memory leaves nothing that looks like a setting of ours.
-#[cold]
-fn first_variable(name: &str) -> Option<&'static [u8]> {
-    if !name.starts_with("GPU_QUOTA_") && !name.starts_with("CUDA_DEVICE_") {
-        return None;
-    }
-    let all = INITIAL.get_or_init(|| std::fs::read("/proc/self/environ").unwrap_or_default());
-    all.split(|byte| *byte == 0).find_map(|variable| {
-        variable
-            .strip_prefix(name.as_bytes())
-            .and_then(|rest| rest.strip_prefix(b"="))
-    })
-}
-
-/// The environment that the program was started with. Read once: a process that asks has a quota, or none, for good.
-static INITIAL: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// Our own panics are answered by the guard; the standard library's message would surprise the application. The hook is
 /// that of our copy of the standard library, not of an application written in Rust.

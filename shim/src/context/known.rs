@@ -45,24 +45,26 @@ pub(crate) struct DeviceContexts {
     primary_id: u32,
     /// Calls under way that may end the primary one.
     leaving: u32,
-    /// Whether they are charged.
-    pub(super) charged: bool,
+    /// What they are charged, if they are.
+    pub(super) charged: Option<u64>,
 }
 
 impl DeviceContexts {
     /// Counts one more if there are any.
     pub(super) fn join(&mut self) -> bool {
-        if self.charged {
+        if self.charged.is_some() {
             self.count += 1;
         }
-        self.charged
+        self.charged.is_some()
     }
 
     /// Counts one less, and gives the charge back with the last.
     pub(super) fn end(&mut self, device: &Device) {
         self.count = self.count.saturating_sub(1);
-        if self.count == 0 && core::mem::take(&mut self.charged) {
-            device.refund(device.context_charge);
+        if self.count == 0
+            && let Some(charged) = self.charged.take()
+        {
+            device.refund(charged);
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn set(
     let process = process::limited()?;
     let context = super::current(process)?;
     let device = context.device;
-    if device.context_charge == 0 {
+    if device.context_charge() == 0 {
         return Err(Aside::NotLimited);
     }
     let unit = unit(device, limit).ok_or(Aside::NotDeviceMemory)?;

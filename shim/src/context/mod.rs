@@ -188,8 +188,9 @@ fn meet(process: &'static Process, handle: CUcontext) -> Result<Known, Aside> {
         // Counted before it is known: whoever makes it and finds it known counts it once less.
         let mut contexts = device.contexts.lock();
         if !contexts.join() {
-            device.charge(device.context_charge);
-            contexts.charged = true;
+            let charge = device.context_charge();
+            device.charge(charge);
+            contexts.charged = Some(charge);
             contexts.count = 1;
         }
     }
@@ -226,7 +227,7 @@ fn begin(process: &Process, device: &Device) -> bool {
         return true;
     }
     // Not under the lock: the memory may have to be waited for.
-    let Some(reservation) = memory::reserve(process, device, device.context_charge) else {
+    let Some(reservation) = memory::reserve(process, device, device.context_charge()) else {
         return false;
     };
     let mut contexts = device.contexts.lock();
@@ -237,7 +238,7 @@ fn begin(process: &Process, device: &Device) -> bool {
         return true;
     }
     contexts.count = 1;
-    contexts.charged = true;
+    contexts.charged = Some(reservation.bytes());
     reservation.keep();
     true
 }

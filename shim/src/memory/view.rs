@@ -33,7 +33,7 @@ pub(crate) fn info<S: Size + TryFrom<u64>>(
 ) -> Result<CUresult, Aside> {
     let process = process::limited()?;
     let device = context::current(process)?.device;
-    let limit = device.memory.ok_or(Aside::NotLimited)?;
+    let limit = device.shown_limit().ok_or(Aside::NotLimited)?;
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         let usage = usage(process, device);
@@ -48,10 +48,11 @@ pub(crate) fn info<S: Size + TryFrom<u64>>(
     Ok(answer)
 }
 
-/// What the group holds of a device, pools and graphs as the driver holds them now: the same wherever it is shown.
+/// What the group holds of a device, pools and graphs as the driver holds them now, and what no ledger knows of: the same
+/// wherever it is shown.
 pub(crate) fn usage(process: &Process, device: &Device) -> u64 {
     super::refresh(process, device);
-    device.shown_usage()
+    device.shown_usage().saturating_add(device.overhead())
 }
 
 /// `cuDeviceTotalMem`.
@@ -65,7 +66,7 @@ pub(crate) fn total<S: Size + TryFrom<u64>>(
     }
     let process = process::limited()?;
     let device = process.devices.get(device).ok_or(Aside::Unknown)?;
-    let limit = device.memory.ok_or(Aside::NotLimited)?;
+    let limit = device.shown_limit().ok_or(Aside::NotLimited)?;
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.

@@ -5,24 +5,29 @@ use std::ffi::CString;
 use cuda_headers::nvml::nvmlDevice_t;
 use quota_abi::layout::SLOTS;
 use quota_abi::life::Identity;
+use quota_abi::policy::{NO_LIMIT, Policy, Row, mode};
 use quota_abi::region::Mapped;
 use quota_abi::settings::{Settings, Utilization};
-use quota_abi::spelling::{self, Ppm};
+use quota_abi::spelling::{self, Ppm, WHOLE};
 use quota_abi::sync::{AtomicPtr, Ordering};
 use quota_abi::{devices, slots};
 
 use super::pages::List;
 use super::parts::{self, Part};
 use super::visible;
+use crate::attach::{self, Seen, Source};
 use crate::guard::Aside;
 use crate::memory::view;
-use crate::{attach, process};
+use crate::{process, time};
 
 /// The view of a process under a quota.
 pub(super) struct Viewer {
     settings: Settings,
+    /// What the daemon says, if there is one.
+    policy: Option<&'static Policy>,
+    /// The file of the group's region; empty under a daemon.
     path: CString,
-    /// The group's region, once anybody has made one.
+    /// The region, once anybody has made one.
     region: AtomicPtr<Mapped>,
     /// `CUDA_VISIBLE_DEVICES`, which decides what number a device has.
     list: Option<String>,
@@ -39,6 +44,36 @@ pub(super) struct Share {
     pub(super) compute: Option<Ppm>,
     /// Bytes that the group holds.
     pub(super) usage: u64,
+}
+
+impl Share {
+    /// What is left of it under a daemon's rule. A device that the container has no rule for is none of its own.
+    fn under(self, rule: Option<&Row>) -> Self {
+        let Some(rule) = rule else {
+            return Self {
+                limit: Some(0),
+                ..self
+            };
+        };
+        if rule.mode.load(Ordering::Relaxed) & mode::OBSERVE != 0 {
+            return Self {
+                limit: None,
+                compute: None,
+                ..self
+            };
+        }
+        let limit = rule.memory.load(Ordering::Relaxed);
+        let limit = limit.min(self.limit.unwrap_or(NO_LIMIT));
+        let rate = rule.rate_at(time::now()).unwrap_or(WHOLE);
+        let rate = rate.min(self.compute.unwrap_or(WHOLE));
+        Self {
+            limit: (limit != NO_LIMIT).then_some(limit),
+            compute: (rate < WHOLE).then_some(rate),
+            usage: self
+                .usage
+                .saturating_add(rule.overhead.load(Ordering::Relaxed)),
+        }
+    }
 }
 
 /// A process of the group on a device, or on one part of it.
@@ -80,6 +115,21 @@ enum Known {
 }
 
 impl Viewer {
+    fn new(seen: Seen) -> Self {
+        let (policy, path, region) = match seen.source {
+            Source::Group(group) => (None, group.path(), core::ptr::null_mut()),
+            Source::Daemon(policy, region) => (Some(policy), CString::default(), kept(region)),
+        };
+        Self {
+            settings: seen.settings,
+            policy,
+            path,
+            region: AtomicPtr::new(region),
+            list: seen.visible,
+            visible: AtomicPtr::new(core::ptr::null_mut()),
+        }
+    }
+
     /// The view of this process; otherwise why it has none. A process whose quota cannot be enforced sees nothing, whether
     /// CUDA has refused it or the variables alone say so.
     pub(super) fn get() -> Result<&'static Self, Aside> {
@@ -117,8 +167,8 @@ impl Viewer {
             && let Some(device) = process.devices.iter().find(|d| d.uuid() == Some(*uuid))
         {
             return Share {
-                limit: device.memory,
-                compute: device.compute,
+                limit: device.shown_limit(),
+                compute: device.shown_share(),
                 usage: view::usage(process, device),
             };
         }
@@ -131,10 +181,14 @@ impl Viewer {
             let index = devices::find(region, uuid)?;
             Some(devices::ledger(region, index)?.usage())
         });
-        Share {
+        let share = Share {
             limit: self.settings.memory.of(number, uuid),
             compute: self.settings.compute.of(number, uuid),
             usage: usage.unwrap_or(0),
+        };
+        match self.policy {
+            Some(policy) => share.under(policy.row(uuid)),
+            None => share,
         }
     }
 
@@ -165,7 +219,8 @@ impl Viewer {
 
     fn reap(&self) {
         if let Some(region) = self.region() {
-            slots::reap(region, &Identity::own());
+            let declared = self.policy.map(|policy| &policy.dead);
+            slots::reap_under(region, &Identity::own(), declared);
         }
     }
 
@@ -177,7 +232,7 @@ impl Viewer {
         }
         let region = Mapped::open(&self.path).ok().flatten()?;
         // Two threads that come at once map it twice, and one mapping is forgotten.
-        let region = Box::into_raw(Box::new(region));
+        let region = kept(region);
         self.region.store(region, Ordering::Release);
         // SAFETY: never freed.
         unsafe { region.as_ref() }
@@ -216,6 +271,11 @@ fn own_namespace(region: &Mapped) -> impl Iterator<Item = (usize, u32)> {
     })
 }
 
+/// Never freed.
+fn kept(region: Mapped) -> *mut Mapped {
+    Box::into_raw(Box::new(region))
+}
+
 fn add(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     Some(one?.saturating_add(other?))
 }
@@ -226,14 +286,8 @@ fn known() -> &'static Known {
     if let Some(known) = unsafe { VIEWER.load(Ordering::Acquire).as_ref() } {
         return known;
     }
-    let fresh = Box::into_raw(Box::new(match attach::view(process::settings()) {
-        Ok(Some((settings, group, list))) => Known::Limited(Box::new(Viewer {
-            settings,
-            path: group.path(),
-            region: AtomicPtr::new(core::ptr::null_mut()),
-            list,
-            visible: AtomicPtr::new(core::ptr::null_mut()),
-        })),
+    let fresh = Box::into_raw(Box::new(match attach::view(process::attached()) {
+        Ok(Some(seen)) => Known::Limited(Box::new(Viewer::new(seen))),
         Ok(None) => Known::NotLimited,
         Err(()) => Known::Refused,
     }));

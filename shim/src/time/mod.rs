@@ -67,12 +67,17 @@ pub(crate) fn begin(process: &'static Process) {
     ENGINE.reset();
     clock::begin();
     for device in process.devices.iter() {
-        if let (Some(engine), Some(bucket)) = (ENGINE.device(device.number), device.bucket()) {
-            engine.limit(bucket, device.compute.and_then(Rate::from_ppm));
+        if let Some(engine) = ENGINE.device(device.number) {
+            engine.limit(device.bucket(), device.own_share().and_then(Rate::from_ppm));
             engine.set_bandwidth(Driver.bandwidth(device.handle));
         }
     }
     ENGINE.limits_changed();
+}
+
+/// Nanoseconds of the host's monotonic clock.
+pub(crate) fn now() -> u64 {
+    clock::now()
 }
 
 /// A signal handler has left a hook of this thread by `longjmp`.

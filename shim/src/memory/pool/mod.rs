@@ -137,7 +137,7 @@ fn hand_out(
 /// Whether the group is over its limit, even after slack has been given back. Then nothing is handed out of what a pool holds
 /// either: the driver may take more for it than anybody asked for, when what has been freed is still waited for by a stream.
 fn is_over(process: &Process, device: &Device) -> bool {
-    let over = || device.memory.is_some_and(|limit| device.usage() > limit);
+    let over = || device.bound().is_some_and(|limit| device.usage() > limit);
     if over() {
         make_room(process, device, &mut || !over());
     }

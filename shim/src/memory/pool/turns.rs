@@ -55,5 +55,5 @@ impl Pools {
 /// Bytes that the group may still take.
 fn left(device: &Device) -> u64 {
     let left = |limit: u64| limit.saturating_sub(device.usage());
-    device.memory.map_or(u64::MAX, left)
+    device.bound().map_or(u64::MAX, left)
 }
