@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use quota_abi::devices::{self, halves};
 use quota_abi::policy::map::Write;
-use quota_abi::policy::{Policy, Row, mode};
+use quota_abi::policy::{Policy, Row};
 use quota_abi::region::Mapped;
 use quota_abi::wire::{Answer, Question, SOCKET_NAME, Status};
 use quota_tests::Sim;
@@ -29,7 +29,6 @@ pub(crate) struct Ground {
 
 /// A daemon that serves one container.
 pub(crate) struct Fake {
-    pub(crate) ground: Arc<Ground>,
     pub(crate) asked: Arc<Mutex<Vec<Question>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -162,7 +161,6 @@ impl Fake {
             move || serve(&listener, &ground, &stop, &asked, &act)
         });
         Self {
-            ground: Arc::clone(ground),
             asked,
             stop,
             thread: Some(thread),
