@@ -25,6 +25,7 @@ mod peer;
 mod persist;
 mod policy;
 mod promise;
+mod registry;
 mod rules;
 mod settings;
 mod signals;
@@ -42,7 +43,7 @@ use std::thread::{self, JoinHandle};
 pub use self::core::Core;
 pub use command::{Args, run};
 pub use error::Error;
-pub use settings::{Fixed, Gpus, Overhead, Parts, Reconciled, Reread, Settings};
+pub use settings::{Fixed, Gpus, Parts, Reread, Settings};
 
 use crate::api::Manager;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use crate::metrics::Counters;
 use crate::model::{Origin, Spec};
 
 use super::Error;
@@ -104,7 +105,10 @@ impl Core {
         }
         for record in clients::kept(&self.state.clients(&name)) {
             match record.find() {
-                Some(pidfd) => self.register(inner, &name, record, pidfd),
+                Some(pidfd) => {
+                    Counters::add(&self.parts.counters.adopted);
+                    self.register(inner, &name, record, pidfd);
+                }
                 None => self.declare_dead(inner, &name, &record),
             }
         }

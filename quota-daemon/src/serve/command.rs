@@ -7,14 +7,19 @@ use anyhow::Context as _;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 
-use crate::api;
-use crate::config::Source;
+use crate::config::{DaemonSettings, Source, Unregistered};
 use crate::control::{self, Server};
 use crate::exit::Stop;
-use crate::model::{Device, Uuid};
+use crate::http::Listener;
+use crate::metrics::{self, Counters};
+use crate::reconcile::drive::Gpus;
+use crate::{api, gpu, log};
 
 use super::signals::{Signals, Wish};
-use super::{Fixed, Parts, Running, Settings};
+use super::{Parts, Running, Settings};
+
+/// How long the daemon waits for NVML before it serves without knowing the devices.
+const FIRST: Duration = Duration::from_secs(3);
 
 /// Arguments of `serve`.
 #[derive(Debug, clap::Args)]
@@ -32,33 +37,69 @@ pub struct Args {
 /// # Errors
 /// The configuration makes no sense, another daemon has the directory, or the kernel refuses.
 pub fn run(args: &Args) -> Result<(), Stop> {
+    // Before there are threads: it may begin this program again.
+    let shimmed = gpu::shimmed::leave().context("leaving the library behind")?;
     let signals = Signals::block().context("blocking signals")?;
     let config = args
         .source
         .load()
         .map_err(|problems| Stop::Usage(problems.to_string()))?;
+    let daemon = config.daemon.clone();
+    log::start(daemon.log_format, &daemon.log).map_err(Stop::Usage)?;
     raise_descriptors();
+    let gpus = Gpus::start(gpu::Nvml::new(), gpu::Pace::default()).context("watching GPUs")?;
+    if gpus.first(FIRST).devices.is_empty() {
+        tracing::warn!(
+            "no device is known yet: limits by index, and of every device, wait for NVML"
+        );
+    }
+    let counters = Arc::new(Counters::default());
     let source = args.source.clone();
     let parts = Parts {
-        gpus: Arc::new(Fixed(devices())),
+        gpus: gpus.clone(),
         reread: Box::new(move || source.load().map_err(|problems| problems.to_string())),
+        counters: counters.clone(),
+        warnings: shimmed.into_iter().collect(),
     };
-    let daemon = config.daemon.clone();
     let settings = Settings {
         config,
         mount: !args.no_mount,
     };
     let running = super::start(settings, parts).map_err(anyhow::Error::from)?;
-    let path = daemon.state.join(api::SOCKET_NAME);
-    let metrics: control::Metrics = Arc::new(|_| String::new());
-    let control = Server::start(&path, daemon.group.as_ref(), running.manager(), metrics)
-        .with_context(|| format!("listening at {}", path.display()))?;
+    let kill = daemon.unregistered == Unregistered::Kill;
+    gpus.serve(running.core(), counters.clone(), kill)
+        .context("reconciling")?;
+    let _doors = open_doors(&running, &daemon, &counters)?;
     notify(&[NotifyState::Ready]);
     attend(&running, &signals)?;
     notify(&[NotifyState::Stopping]);
-    drop(control);
     tracing::info!("ending; containers stay limited");
     Ok(())
+}
+
+/// The control socket, and the address for Prometheus.
+fn open_doors(
+    running: &Running,
+    daemon: &DaemonSettings,
+    counters: &Arc<Counters>,
+) -> anyhow::Result<(Server, Option<Listener>)> {
+    let path = daemon.state.join(api::SOCKET_NAME);
+    let its = counters.clone();
+    let text: control::Metrics = Arc::new(move |status| metrics::render(status, &its));
+    let control = Server::start(&path, daemon.group.as_ref(), running.manager(), text)
+        .with_context(|| format!("listening at {}", path.display()))?;
+    let (manager, its) = (running.manager(), counters.clone());
+    let listener = daemon
+        .metrics
+        .map(|address| {
+            Listener::start(
+                address,
+                Arc::new(move || metrics::render(&manager.status(), &its)),
+            )
+            .with_context(|| format!("listening at {address} for Prometheus"))
+        })
+        .transpose()?;
+    Ok((control, listener))
 }
 
 /// Does what signals ask, and tells systemd that the daemon is well as long as it is.
@@ -110,28 +151,4 @@ fn raise_descriptors() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!("the limit of open files stays as it is: {error}");
     }
-}
-
-/// The devices that NVML knows.
-fn devices() -> Vec<Device> {
-    let library = std::ffi::OsStr::new("libnvidia-ml.so.1");
-    let nvml = match nvml_wrapper::Nvml::builder().lib_path(library).init() {
-        Ok(nvml) => nvml,
-        Err(error) => {
-            tracing::error!("NVML does not answer: {error}");
-            return Vec::new();
-        }
-    };
-    let count = nvml.device_count().unwrap_or(0);
-    let device = |index| {
-        let device = nvml.device_by_index(index).ok()?;
-        Some(Device {
-            uuid: device.uuid().ok()?.parse::<Uuid>().ok()?,
-            index,
-            name: device.name().ok()?,
-            memory_bytes: device.memory_info().ok()?.total,
-            mig: false,
-        })
-    };
-    (0..count).filter_map(device).collect()
 }

@@ -71,7 +71,6 @@ pub(super) struct Inner {
     /// Listeners that wait until their flood has ebbed.
     pub(super) asleep: BTreeSet<(Instant, u64)>,
     pub(super) copy: Snapshot,
-    pub(super) malformed: u64,
     /// What was found wrong at the start.
     pub(super) troubles: Vec<String>,
     /// Containers that could not be opened, with what the configuration says of them and why not.
@@ -109,6 +108,7 @@ impl Core {
             .map_err(system("make an eventfd"))?;
         let no_memory = || Error::System("map memory", io::ErrorKind::OutOfMemory.into());
         let devices = parts.gpus.devices();
+        let troubles = parts.warnings.clone();
         let core = Self {
             state,
             parts,
@@ -123,8 +123,7 @@ impl Core {
                 host: None,
                 asleep: BTreeSet::new(),
                 copy: Snapshot::new().ok_or_else(no_memory)?,
-                malformed: 0,
-                troubles: Vec::new(),
+                troubles,
                 unopened: Vec::new(),
                 retry_at: Instant::now(),
                 next_token: 0,
@@ -202,6 +201,7 @@ impl Core {
             return;
         };
         inner.sources.remove(&container.listener.token);
+        self.parts.counters.waits.forget(name);
         super::files::remove(&self.state, name);
         let _ = std::fs::remove_dir_all(self.state.clients(name));
         let _ = std::fs::remove_dir_all(self.state.container(name));

@@ -6,6 +6,8 @@ use std::time::Instant;
 use quota_abi::slots;
 use quota_abi::sync::Ordering;
 
+use crate::metrics::Counters;
+
 use super::clients::{Key, Record};
 use super::container::Container;
 use super::core::{Core, Inner};
@@ -20,7 +22,9 @@ impl Core {
         inner.sources.remove(&client.token);
         self.declare_dead(&mut inner, &client.container, &client.record);
         tracing::debug!(container = %client.container, pid = key.pid, "ended");
+        Counters::add(&self.parts.counters.deaths);
         self.signal.ring();
+        self.parts.gpus.poke();
     }
 
     /// Declares a process dead in its container's policy, and forgets it.

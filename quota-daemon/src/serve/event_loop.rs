@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
+use crate::log;
+use crate::metrics::Counters;
+
 use super::core::{Core, Inner, Source};
 use super::handshake::{self, Heard, MOST_PENDING, Pending};
 use super::peer;
@@ -126,7 +129,9 @@ impl Core {
             None => whose(&connection),
         };
         let mut inner = self.lock();
-        make_room(&mut inner, container);
+        if make_room(&mut inner, container) {
+            Counters::add(&self.parts.counters.refused_connections);
+        }
         let token = inner.token(Source::Pending);
         if self.watch(&connection, token).is_err() {
             inner.sources.remove(&token);
@@ -164,12 +169,10 @@ impl Core {
     }
 
     fn nonsense(&self, container: Option<&str>, what: &str) {
-        let mut inner = self.lock();
-        inner.malformed += 1;
-        // The first, and then more and more seldom: a flood of them is no flood of lines.
-        if inner.malformed.is_power_of_two() {
-            let count = inner.malformed;
-            tracing::warn!(container, count, "a question that is none: {what}");
+        Counters::add(&self.parts.counters.malformed);
+        let who = container.unwrap_or("the host's socket");
+        if let Some(suppressed) = log::allowed(who, "malformed") {
+            tracing::warn!(container, suppressed, "a question that is none: {what}");
         }
     }
 
@@ -181,6 +184,7 @@ impl Core {
             }
             let (token, _) = entry.remove_entry();
             inner.sources.remove(&token);
+            Counters::add(&self.parts.counters.refused_connections);
         }
         while let Some((until, token)) = inner.asleep.first().copied() {
             if until > now {
@@ -234,8 +238,8 @@ fn whose(connection: &OwnedFd) -> String {
         .unwrap_or_default()
 }
 
-/// Where as many wait at a socket as may, whoever has the most of them loses the oldest.
-fn make_room(inner: &mut Inner, container: Option<&str>) {
+/// Where as many wait at a socket as may, whoever has the most of them loses the oldest. `true` if somebody has.
+fn make_room(inner: &mut Inner, container: Option<&str>) -> bool {
     let mut counts: std::collections::HashMap<&str, (usize, u64)> =
         std::collections::HashMap::new();
     let mut all = 0;
@@ -246,10 +250,12 @@ fn make_room(inner: &mut Inner, container: Option<&str>) {
         }
     }
     if all < MOST_PENDING {
-        return;
+        return false;
     }
-    if let Some((_, oldest)) = counts.into_values().max_by_key(|(count, _)| *count) {
-        inner.pending.remove(&oldest);
-        inner.sources.remove(&oldest);
-    }
+    let Some((_, oldest)) = counts.into_values().max_by_key(|(count, _)| *count) else {
+        return false;
+    };
+    inner.pending.remove(&oldest);
+    inner.sources.remove(&oldest);
+    true
 }

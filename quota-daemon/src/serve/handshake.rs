@@ -12,6 +12,9 @@ use quota_abi::slots::Owner;
 use quota_abi::wire::{self, Answer, Purpose, Question, Status};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
 
+use crate::log;
+use crate::metrics::Counters;
+
 use super::clients::{Client, Record};
 use super::core::{Core, Inner, Source};
 use super::peer::{self, Facts, Nobody, Peer};
@@ -121,7 +124,11 @@ impl Core {
         match self.admit(connection, question, container, &mut answer) {
             Ok(()) => {}
             Err(no) => {
-                tracing::info!(container = %answer.container, status = ?no.status, "{}", no.text);
+                Counters::add(&self.parts.counters.refused_attaches);
+                let who = container.unwrap_or("the host's socket");
+                if let Some(suppressed) = log::allowed(who, "refused") {
+                    tracing::info!(container, status = ?no.status, suppressed, "{}", no.text);
+                }
                 answer.status = no.status;
                 answer.text = no.text;
                 send(connection, &answer, &[]);
@@ -162,6 +169,7 @@ impl Core {
                     .map(|container| &container.files);
                 let files = files.ok_or_else(|| refused("the container is being removed"))?;
                 send(connection, answer, &files.handed_over());
+                Counters::add(&self.parts.counters.views);
                 Ok(())
             }
             Purpose::Attach => self.attach(
@@ -254,6 +262,7 @@ impl Core {
             return Ok(());
         }
         tracing::debug!(container = name, pid = record.pid, program = %record.program, "attached");
+        Counters::add(&self.parts.counters.attaches);
         self.register(inner, name, record, peer.pidfd);
         Ok(())
     }
@@ -276,6 +285,7 @@ impl Core {
         };
         inner.clients.insert(key, client);
         self.signal.ring();
+        self.parts.gpus.poke();
     }
 }
 

@@ -1,6 +1,5 @@
 //! The host's socket: its rules, and the list of cgroups that processes read when nobody answers there.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -81,15 +80,5 @@ impl Core {
         tracing::info!(container = %name, cgroup = unit, "made by the default rule");
         self.persist(inner);
         Ok(name)
-    }
-
-    /// Which cgroups belong to which declared container.
-    #[must_use]
-    pub fn declared_cgroups(&self) -> BTreeMap<String, Vec<String>> {
-        let inner = self.lock();
-        let with_rules = inner.specs().filter(|spec| !spec.cgroups.is_empty());
-        with_rules
-            .map(|spec| (spec.name.clone(), spec.cgroups.clone()))
-            .collect()
     }
 }

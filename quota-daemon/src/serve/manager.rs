@@ -1,16 +1,14 @@
-//! The core as others see it: [`Manager`], and what NVML's reader tells it.
+//! The core as those see it who ask and change: [`Manager`].
 
 use std::collections::BTreeMap;
 
 use crate::api::{Change, Kind, Manager, Refused};
 use crate::config::{self, Config};
-use crate::model::{Origin, Spec, Uuid, check_name};
+use crate::model::{Origin, Spec, check_name};
 use crate::report;
 
 use super::core::{Core, Inner};
-use super::policy::set_overhead;
 use super::promise;
-use super::settings::Reconciled;
 use super::status::no_container;
 
 fn refused(kind: Kind, text: impl ToString) -> Refused {
@@ -225,71 +223,5 @@ impl Core {
         }
         inner.config = config;
         changes
-    }
-
-    /// What NVML's reader has found.
-    pub fn reconciled(&self, found: &Reconciled) {
-        let mut inner = self.lock();
-        let mut by_container: BTreeMap<&str, BTreeMap<Uuid, (u64, u64)>> = BTreeMap::new();
-        for overhead in &found.overheads {
-            let bytes = (overhead.overhead_bytes, overhead.dead_bytes);
-            let of = by_container.entry(&overhead.container).or_default();
-            of.insert(overhead.uuid, bytes);
-        }
-        for (name, container) in &mut inner.containers {
-            container.overhead = by_container.remove(name.as_str()).unwrap_or_default();
-            for row in &container.files.policy().rows {
-                if let Some(uuid) = row.uuid().map(Uuid) {
-                    let (living, dead) = container.overhead.get(&uuid).copied().unwrap_or_default();
-                    // What the dead hold is held, until the driver has taken it back.
-                    set_overhead(row, living.saturating_add(dead));
-                }
-            }
-        }
-        let measured = found.contexts.iter().map(|(uuid, bytes)| (*uuid, *bytes));
-        let mut contexts = inner.contexts.clone();
-        contexts.extend(measured);
-        if contexts != inner.contexts {
-            inner.contexts = contexts;
-            self.rewrite(&inner);
-            self.persist(&inner);
-        }
-    }
-
-    /// The list of devices has changed.
-    pub fn on_devices_changed(&self) {
-        let devices = self.parts.gpus.devices();
-        let mut inner = self.lock();
-        if devices == inner.devices {
-            return;
-        }
-        tracing::info!(devices = devices.len(), "the devices have changed");
-        inner.devices = devices;
-        let oversubscribe = inner.config.daemon.oversubscribe;
-        if let Err(broken) = promise::check(inner.specs(), &inner.devices, oversubscribe) {
-            tracing::error!("{broken}");
-        }
-        self.rewrite(&inner);
-    }
-
-    /// Whether any process is registered.
-    #[must_use]
-    pub fn any_clients(&self) -> bool {
-        !self.lock().clients.is_empty()
-    }
-
-    /// What a new context is charged, by container and device.
-    #[must_use]
-    pub fn context_charges(&self) -> Vec<(String, Uuid, u64)> {
-        let inner = self.lock();
-        let of = |(name, container): (&String, &super::container::Container)| {
-            let rows = container.files.policy().rows.iter();
-            rows.filter_map(|row| {
-                let context = row.context.load(quota_abi::sync::Ordering::Relaxed);
-                Some((name.clone(), Uuid(row.uuid()?), context))
-            })
-            .collect::<Vec<_>>()
-        };
-        inner.containers.iter().flat_map(of).collect()
     }
 }

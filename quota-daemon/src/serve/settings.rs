@@ -1,9 +1,10 @@
 //! What the daemon is told, and the parts that it is given.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::metrics::Counters;
 use crate::model::{Device, Uuid};
 use crate::report::DeviceStatus;
 
@@ -23,7 +24,7 @@ pub trait Gpus: Send + Sync {
     /// What NVML says of each; what is promised and active is the core's to fill in.
     fn report(&self) -> Vec<DeviceStatus>;
     /// Bytes that processes hold by NVML, by pid on the host and device.
-    fn held(&self) -> HashMap<(u32, Uuid), u64>;
+    fn held(&self) -> BTreeMap<(u32, Uuid), u64>;
     /// What a person should know.
     fn warnings(&self) -> Vec<String>;
     /// Something has happened, or somebody wants to know: look soon.
@@ -39,6 +40,10 @@ pub struct Parts {
     pub gpus: Arc<dyn Gpus>,
     /// Reads the configuration again.
     pub reread: Reread,
+    /// What is counted for metrics.
+    pub counters: Arc<Counters>,
+    /// What a person should know from the start.
+    pub warnings: Vec<String>,
 }
 
 /// Devices that do not change: where there is no NVML.
@@ -65,33 +70,11 @@ impl Gpus for Fixed {
             .collect()
     }
 
-    fn held(&self) -> HashMap<(u32, Uuid), u64> {
-        HashMap::new()
+    fn held(&self) -> BTreeMap<(u32, Uuid), u64> {
+        BTreeMap::new()
     }
 
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
-}
-
-/// What NVML shows a container to hold on a device, beyond what its ledger says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overhead {
-    /// The container.
-    pub container: String,
-    /// The device.
-    pub uuid: Uuid,
-    /// Of its living processes: it counts as used.
-    pub overhead_bytes: u64,
-    /// Of its dead ones.
-    pub dead_bytes: u64,
-}
-
-/// What a look at NVML has shown.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reconciled {
-    /// By container and device; who is missing has none.
-    pub overheads: Vec<Overhead>,
-    /// What a context takes on a device.
-    pub contexts: BTreeMap<Uuid, u64>,
 }

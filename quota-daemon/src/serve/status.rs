@@ -91,6 +91,9 @@ impl Core {
         let now = Instant::now();
         let living = look::living(container, clients);
         let region = look::look(container, copy, now);
+        if let Some(region) = region {
+            self.count_waits(name, region);
+        }
         let held = region
             .map(|region| look::held(region, &living))
             .unwrap_or_default();
@@ -107,6 +110,14 @@ impl Core {
             damage: container.damage.clone(),
             devices: shares,
         })
+    }
+
+    /// How long launches waited, for metrics.
+    fn count_waits(&self, name: &str, region: &Region) {
+        let newest = region.header.waits.load(Ordering::Relaxed);
+        let events = events::last(region, What::Wait)
+            .filter_map(|event| Some((uuid_of(region, event.device)?, event.all)));
+        self.parts.counters.waits.take(name, newest, events);
     }
 
     pub(super) fn report_processes(

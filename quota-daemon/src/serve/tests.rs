@@ -73,6 +73,8 @@ impl Daemon {
                 mig: false,
             }])),
             reread: Box::new(read),
+            counters: Arc::default(),
+            warnings: Vec::new(),
         };
         start(settings, parts)
     }
