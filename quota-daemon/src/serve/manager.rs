@@ -50,7 +50,6 @@ impl Manager for Core {
             change_spec(&mut inner, spec);
         }
         self.settle(&mut inner);
-        tracing::info!(container = name, ?change, "set");
         let report = self.container_report(&mut inner, name);
         report.ok_or_else(|| no_container(name))
     }
