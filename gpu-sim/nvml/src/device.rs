@@ -4,7 +4,7 @@ use cuda_headers::nvml::{nvmlDevice_t, nvmlReturn_t};
 use gpu_sim_core::{Card, DeviceInfo};
 
 use crate::entry::{INVALID, NOT_SUPPORTED};
-use crate::session;
+use crate::{faults, session};
 
 /// Handles look like addresses, of places that nobody maps.
 const BASE: usize = 0x2d00_0000_0000;
@@ -84,7 +84,19 @@ pub(crate) fn get(handle: nvmlDevice_t) -> Result<Device, nvmlReturn_t> {
     let found = all
         .get(offset / STEP)
         .filter(|_| offset.is_multiple_of(STEP));
-    found.map(|info| describe(*info, &all)).ok_or(INVALID)
+    let found = describe(*found.ok_or(INVALID)?, &all);
+    let whole = found.info.parent.unwrap_or(found.info.index);
+    if faults::lost(order(whole, &all)) {
+        return Err(nvmlReturn_t::NVML_ERROR_GPU_IS_LOST);
+    }
+    Ok(found)
+}
+
+/// NVML's index of a whole GPU, which counts no instances.
+fn order(whole: usize, all: &[DeviceInfo]) -> usize {
+    all.iter()
+        .filter(|device| device.parent.is_none() && device.index < whole)
+        .count()
 }
 
 /// The handle of a device of the simulation.

@@ -321,6 +321,20 @@ fn what_shall_go_wrong_does() {
         let _session = Session::open(fault);
         assert_eq!(used(gpu(0)), code, "{fault}");
     }
+    let path = format!("{}.fault", path());
+    let session = Session::open(&format!("nvml-gpu-lost:1@{path}"));
+    assert_eq!((used(gpu(0)), used(gpu(1))), (SUCCESS, SUCCESS));
+    let instance = instance(0);
+    std::fs::write(&path, "").unwrap();
+    let lost = nvmlReturn_t::NVML_ERROR_GPU_IS_LOST;
+    assert_eq!(
+        (used(gpu(0)), used(gpu(1)), used(instance)),
+        (SUCCESS, lost, lost)
+    );
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(used(gpu(1)), SUCCESS);
+    drop(session);
+
     let _session = Session::prepare("nvml-no-driver");
     // SAFETY: no arguments.
     let answer = unsafe { nvmlInit_v2() };
