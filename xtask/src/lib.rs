@@ -7,6 +7,7 @@ pub mod demo;
 pub mod dist;
 pub mod elf;
 pub mod exports;
+pub mod fuzz;
 mod groups;
 pub mod memory_table;
 pub mod portable;

@@ -26,6 +26,8 @@ enum Chore {
     Bench(xtask::bench::Bench),
     /// Check what the linked library exports, needs and weighs.
     Exports(xtask::exports::Args),
+    /// Throw wrong frames and regions by the million at what reads them.
+    Fuzz(xtask::fuzz::Args),
     /// Check what the repository promises about itself.
     Tidy(xtask::tidy::Args),
     /// Regenerate cuda-headers/src/generated from NVIDIA's public header packages.
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Chore::DemoAccount => xtask::demo::serve_account(),
         Chore::Bench(bench) => xtask::bench::run(&bench),
         Chore::Exports(args) => xtask::exports::run(&args),
+        Chore::Fuzz(args) => xtask::fuzz::run(&args),
         Chore::Tidy(args) => xtask::tidy::run(&args),
         Chore::Codegen(args) => xtask::codegen::run(&args),
         Chore::Coverage(args) => xtask::coverage::run(&args),

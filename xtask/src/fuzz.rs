@@ -1,0 +1,58 @@
+//! `cargo xtask fuzz`: wrong frames and regions by the million, against everything in the daemon that reads what others write.
+//!
+//! The fuzzer is `quota-daemon/tests/fuzz`, which `cargo test` runs for a second or two. Here it runs optimised, with overflow
+//! checks and debug assertions on.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::workspace;
+
+/// How long, and from where.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Frames, lines, files and values.
+    #[arg(long, default_value_t = 8_000_000)]
+    frames: u64,
+    /// Usage regions.
+    #[arg(long, default_value_t = 2_000_000)]
+    regions: u64,
+    /// Of an earlier run, to repeat it; by the clock otherwise.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Add inputs that are answered as none before to tests/data/fuzz.
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Builds and runs.
+///
+/// # Errors
+/// A finding: the run tells which input, and where it is saved.
+pub fn run(args: &Args) -> Result<()> {
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+    };
+    println!(
+        "cargo xtask fuzz --frames {} --regions {} --seed {seed}",
+        args.frames, args.regions
+    );
+    // Shares what `cargo xtask dist --dev` has built already.
+    let mut cargo = workspace::cargo(&workspace::target().join("dist-dev-build"));
+    cargo.arg("test").args(workspace::verbosity());
+    cargo.args(["--profile", "dist-dev", "--package", "quota-daemon"]);
+    cargo.args(["--test", "fuzz", "--", "--nocapture"]);
+    cargo.env("FUZZ_FRAMES", args.frames.to_string());
+    cargo.env("FUZZ_REGIONS", args.regions.to_string());
+    cargo.env("FUZZ_SEED", seed.to_string());
+    if args.keep {
+        cargo.env("FUZZ_KEEP", "1");
+    }
+    let status = cargo.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("an input did harm; what is above tells which, and `--seed {seed}` repeats the run");
+    }
+    Ok(())
+}
