@@ -1,13 +1,29 @@
-//! `docs/shared-memory.md` draws the bytes that `quota-abi/src/layout.rs` asserts.
+//! `docs/shared-memory.md` draws the bytes that the code asserts, and those that the two sides of the exchange send.
+
+mod asserts;
+mod wire;
 
 use std::path::Path;
 
 use super::{File, Finding};
 
-const LAYOUT: &str = "quota-abi/src/layout.rs";
 const MAP: &str = "docs/shared-memory.md";
 
-/// Every offset and size that the layout asserts and the document does not tell.
+/// A number that the document has to tell, on one line with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fact {
+    name: String,
+    value: u64,
+}
+
+/// Where the asserted numbers are, and the headings under which they are told.
+const ASSERTED: [(&str, &str); 3] = [
+    ("quota-abi/src/layout.rs", "## Usage region"),
+    ("quota-abi/src/bucket.rs", "## Usage region"),
+    ("quota-abi/src/policy.rs", "## Policy region"),
+];
+
+/// Every number of the code that the document does not tell.
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
     let text = |path: &str| {
         files
@@ -15,66 +31,70 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
             .find(|file| file.path.as_path() == Path::new(path))
             .map(|file| file.text.as_str())
     };
-    let Some(layout) = text(LAYOUT) else {
+    let sources: Vec<_> = ASSERTED
+        .iter()
+        .filter_map(|(path, heading)| Some((*path, *heading, asserts::facts(text(path)?))))
+        .collect();
+    if sources.is_empty() {
         return Vec::new();
+    }
+    let Some(map) = text(MAP) else {
+        return vec![finding(
+            "is missing: it draws the bytes of quota-abi".into(),
+        )];
     };
-    let finding = |what: String| Finding {
+    let exchange = ("quota-abi/src/wire.rs", "## Exchange", wire::facts());
+    let mut findings = Vec::new();
+    for (path, heading, facts) in sources.into_iter().chain([exchange]) {
+        let section = section(map, heading);
+        if section.is_empty() {
+            findings.push(finding(format!(
+                "has no part `{heading}`, where {path} is drawn"
+            )));
+            continue;
+        }
+        let missing = facts.into_iter().filter(|fact| !tells(section, fact));
+        findings.extend(missing.map(|Fact { name, value }| {
+            finding(format!(
+                "has no line with {name} and {value:#x} (or {value}) under `{heading}`, as {path} has it"
+            ))
+        }));
+    }
+    findings
+}
+
+fn finding(what: String) -> Finding {
+    Finding {
         error: true,
         path: MAP.into(),
         line: 0,
         what,
-    };
-    let Some(map) = text(MAP) else {
-        return vec![finding(format!(
-            "is missing: it draws the bytes of {LAYOUT}"
-        ))];
-    };
-    facts(layout)
-        .into_iter()
-        .filter(|(name, value)| !tells(map, name, *value))
-        .map(|(name, value)| {
-            finding(format!(
-                "has no line with {name} and {value:#x} (or {value}), as {LAYOUT} asserts"
-            ))
-        })
-        .collect()
+    }
 }
 
-/// The asserted numbers: the offset of a field under its own name, the size of a type under its.
-fn facts(layout: &str) -> Vec<(String, u64)> {
-    let mut facts = Vec::new();
-    for line in layout.lines() {
-        let Some(rest) = line.trim().strip_prefix("assert!(") else {
-            continue;
-        };
-        let Some((left, right)) = rest.split_once("==") else {
-            continue;
-        };
-        let Some(value) = number(right.trim_end_matches([';', ')']).trim()) else {
-            continue;
-        };
-        let name = if let Some(arguments) = left.trim().strip_prefix("offset_of!(") {
-            arguments.split(',').nth(1)
-        } else {
-            left.trim()
-                .strip_prefix("size_of::<")
-                .and_then(|rest| rest.split('>').next())
-        };
-        if let Some(name) = name {
-            facts.push((name.trim().trim_end_matches(')').to_string(), value));
-        }
-    }
-    facts
+/// From a heading to the next of its level.
+fn section<'a>(map: &'a str, heading: &str) -> &'a str {
+    let Some(begin) = map
+        .match_indices(heading)
+        .find(|(at, _)| *at == 0 || map.get(..*at).is_some_and(|before| before.ends_with('\n')))
+        .map(|(at, _)| at)
+    else {
+        return "";
+    };
+    let rest = map.get(begin..).unwrap_or_default();
+    let end = rest.match_indices("\n## ").next().map(|(at, _)| at);
+    rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
 }
 
 /// Whether one line names both.
-fn tells(map: &str, name: &str, value: u64) -> bool {
-    map.lines().any(|line| {
+fn tells(section: &str, fact: &Fact) -> bool {
+    section.lines().any(|line| {
         let words: Vec<_> = line
             .split(|c: char| !c.is_alphanumeric() && c != '_')
             .filter(|w| !w.is_empty())
             .collect();
-        words.contains(&name) && words.iter().any(|word| number(word) == Some(value))
+        words.contains(&fact.name.as_str())
+            && words.iter().any(|word| number(word) == Some(fact.value))
     })
 }
 
@@ -95,12 +115,21 @@ mod tests {
     assert!(offset_of!(Region, held) == 0xa080);
 ";
 
-    fn findings(map: &str) -> Vec<Finding> {
-        let file = |path: &str, text: &str| File {
+    fn file(path: &str, text: &str) -> File {
+        File {
             path: path.into(),
             text: text.into(),
-        };
-        check(&[file(LAYOUT, ASSERTS), file(MAP, map)])
+        }
+    }
+
+    /// What is found in a map of these asserts and of the exchange as it is.
+    fn findings(map: &str) -> Vec<Finding> {
+        let exchange: String = wire::facts()
+            .iter()
+            .map(|fact| format!("{} {}\n", fact.name, fact.value))
+            .collect();
+        let map = format!("# Map\n## Usage region\n{map}\n## Exchange\n{exchange}");
+        check(&[file(ASSERTED[0].0, ASSERTS), file(MAP, &map)])
     }
 
     #[test]
@@ -123,11 +152,24 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_map_is_found() {
-        let layout = File {
-            path: LAYOUT.into(),
-            text: ASSERTS.into(),
-        };
-        assert_eq!(check(&[layout]).len(), 1);
+    fn a_number_under_another_heading_is_not_told() {
+        let found = findings("`Header` is 128 bytes\n## Other\n`held` at 0xa080\n");
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn a_missing_map_or_part_is_found() {
+        let layout = || file(ASSERTED[0].0, ASSERTS);
+        assert_eq!(check(&[layout()]).len(), 1);
+        let found = check(&[layout(), file(MAP, "# Map\n")]);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_field_of_the_exchange_that_moved_is_found() {
+        let map = "# Map\n## Usage region\nHeader 128\nheld 0xa080\n## Exchange\nstart 32\n";
+        let found = check(&[file(ASSERTED[0].0, ASSERTS), file(MAP, map)]);
+        let start = found.iter().filter(|f| f.what.contains("start and 0x18"));
+        assert_eq!(start.count(), 1, "{found:?}");
     }
 }
