@@ -15,10 +15,12 @@
 
 mod activity;
 mod controller;
-pub(crate) mod lend;
+mod known;
+mod lend;
 mod meter;
 mod own;
 mod reading;
+mod rows;
 mod turns;
 
 #[cfg(test)]

@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use quota_abi::policy::{Loan, Row, Turn};
-use quota_abi::sync::{AtomicU32, Ordering};
-use rustix::thread::futex;
+use quota_abi::sync::Ordering;
 
-use super::activity::Activity;
+use super::known::Known;
 use super::lend::{Borrower, lend};
-use super::meter::Meter;
 use super::own::{Weights, cap};
-use super::turns::{Account, Contender, Deal, Dealer};
+use super::rows::{set, wake, write_loan};
+use super::turns::{Contender, Deal, Dealer};
 use super::{MS, Reading, WHOLE};
 use crate::model::{Compute, Uuid};
 
@@ -19,13 +18,8 @@ use crate::model::{Compute, Uuid};
 const LOOK: u64 = 50 * MS;
 /// And one on which it is known to be active, and nothing can change but that.
 const FAR_LOOK: u64 = 1_000 * MS;
-/// How long a loan holds, and how much longer than to the next look a container counts as active.
-const LOAN: u64 = 100 * MS;
-/// A loan is renewed when less than this is left of it.
-const RENEW: u64 = 75 * MS;
-/// What hard limits use is rounded up to this many ppm, and what a share seems to want likewise: loans then stay as they are while little
-/// changes.
-const GRAIN: u32 = 20_000;
+/// How much longer than to the next look a container counts as active.
+const AHEAD: u64 = 50 * MS;
 
 /// How sharing is done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,18 +64,6 @@ pub struct Seen {
     pub got_ppm: u32,
 }
 
-/// What is known of a container on a device from step to step.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    activity: Activity,
-    meter: Meter,
-    account: Account,
-    active: bool,
-    own: u32,
-    has: u32,
-    step: u64,
-}
-
 /// Shares out all devices.
 #[derive(Default)]
 pub struct Controller {
@@ -123,11 +105,10 @@ impl Controller {
         let Some(known) = self.known.get(&(uuid, container)) else {
             return Seen::default();
         };
-        let got = known.meter.ppm(now).filter(|_| known.active);
         Seen {
             active: known.active,
             now_ppm: (known.has > 0).then_some(known.has),
-            got_ppm: got.unwrap_or(0),
+            got_ppm: known.got(now),
         }
     }
 
@@ -182,7 +163,7 @@ impl Controller {
         for member in &device.members {
             let known = self.known.get(&(device.uuid, member.container));
             let until = match known {
-                Some(known) if known.active => now.saturating_add(look.max(LOOK) + LOAN / 2),
+                Some(known) if known.active => now.saturating_add(look.max(LOOK) + AHEAD),
                 _ => 0,
             };
             set(&member.row.active_until, until);
@@ -276,74 +257,4 @@ impl Controller {
             wake(&member.row.wake);
         }
     }
-}
-
-impl Known {
-    fn look(&mut self, now: u64, step: u64, weights: Weights, member: &Member<'_>) {
-        self.step = step;
-        self.own = match member.compute {
-            Compute::Free => 0,
-            Compute::Limit { ppm } => ppm.clamp(1, WHOLE),
-            Compute::Share { weight, cap_ppm } => weights.guarantee(weight).min(cap(cap_ppm)),
-        };
-        self.has = self.own;
-        self.active = self.activity.look(now, member.reading.as_ref()) && self.own > 0;
-        self.meter.feed(now, member.reading.as_ref());
-    }
-
-    /// What one with a hard limit uses of the device, all that it may where that is not known.
-    fn used(&self, now: u64) -> u32 {
-        let used = self.meter.ppm(now).unwrap_or(self.own);
-        used.div_ceil(GRAIN).saturating_mul(GRAIN).min(self.own)
-    }
-
-    /// Up to where a share seems to want: twice what it uses, or all there is where its launches wait, where it uses most of
-    /// what it had, and where nothing is known.
-    fn wants(&self, now: u64, had: u32) -> u32 {
-        let Some(used) = self.meter.ppm(now).filter(|_| !self.meter.waited()) else {
-            return WHOLE;
-        };
-        if u64::from(used) * 4 >= u64::from(had) * 3 {
-            return WHOLE;
-        }
-        let twice = used.saturating_mul(2).div_ceil(GRAIN) * GRAIN;
-        twice.clamp(self.own, WHOLE)
-    }
-}
-
-fn write_loan(row: &Row, now: u64, old: Loan, lent: Option<u32>) {
-    let was = old.rate(now);
-    let new = match lent {
-        Some(rate)
-            if was == lent && old.until() >= now.saturating_add(RENEW) && is_near(old, now) =>
-        {
-            Loan::new(rate, old.until())
-        }
-        Some(rate) => Loan::new(rate, now.saturating_add(LOAN)),
-        None => Loan(0),
-    };
-    if set(&row.loan, new.0) && was != lent {
-        wake(&row.wake);
-    }
-}
-
-/// A loan that ends later than any that is given is damage, or of another clock.
-fn is_near(loan: Loan, now: u64) -> bool {
-    loan.until() <= now.saturating_add(LOAN)
-}
-
-/// Whether the word changed.
-fn set(word: &quota_abi::sync::AtomicU64, value: u64) -> bool {
-    let changed = word.load(Ordering::Relaxed) != value;
-    if changed {
-        word.store(value, Ordering::Release);
-    }
-    changed
-}
-
-/// Raises the word and wakes all that sleep on it.
-fn wake(word: &AtomicU32) {
-    word.fetch_add(1, Ordering::Release);
-    // Whoever sleeps there wakes by the clock all the same.
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
 }
