@@ -3,6 +3,7 @@
 //! The binary `quota-daemon` is this library behind a command line; every command is a module.
 
 pub mod api;
+pub mod attach;
 pub mod check_config;
 pub mod cli;
 pub mod client;

@@ -1,8 +1,10 @@
-//! `quota-daemon run`: a program under a quota, with no daemon anywhere.
+//! `quota-daemon run`: a program under a quota, with no daemon anywhere, or in a container of one.
 //!
 //! The command sets variables and then **becomes** the program. So the program keeps this process's pid, its
 //! terminal and its signals, and its end is seen by the caller as it was; a shell shows
 //! 128+n for one that a signal ended. Nothing waits beside it.
+
+mod daemon;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -50,6 +52,9 @@ pub struct Args {
     #[arg(long, value_name = "PATH", env = shim::VARIABLE)]
     shim: Option<PathBuf>,
 
+    #[command(flatten)]
+    with: daemon::Flags,
+
     /// The program and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "CMD")]
     program: Vec<OsString>,
@@ -92,11 +97,6 @@ impl Args {
 pub fn run(args: &Args) -> Result<(), Stop> {
     let settings = check(args)?;
     let shim = shim::find(args.shim.as_deref())?;
-    let group = match settings.group {
-        Some(group) => group,
-        None => random_group()?,
-    };
-    sweep(Path::new("/dev/shm"));
     let (name, rest) = args
         .program
         .split_first()
@@ -111,7 +111,20 @@ pub fn run(args: &Args) -> Result<(), Stop> {
             command.env(variable, value);
         }
     }
-    command.env("GPU_QUOTA_GROUP", group);
+    if args.with.asked() {
+        let socket = args.with.socket(args, &args.environment())?;
+        command.env("GPU_QUOTA_SOCKET", socket);
+    } else {
+        sweep(Path::new("/dev/shm"));
+        let group = settings.group.map_or_else(random_group, Ok)?;
+        command.env("GPU_QUOTA_GROUP", group);
+    }
+    if args.with.daemon {
+        // They could only lower it, and would hold it down when it is raised.
+        for variable in daemon::HELD {
+            command.env_remove(variable);
+        }
+    }
     Err(cannot_start(name, &command.exec()))
 }
 
@@ -136,7 +149,8 @@ fn check(args: &Args) -> Result<Settings, Stop> {
         let meant = meant.map_or_else(String::new, |meant| format!(" (did you mean {meant}?)"));
         eprintln!("quota-daemon: {name} is no variable of ours and does nothing{meant}");
     }
-    if settings.memory.is_empty() && settings.compute.is_empty() {
+    let limits = !settings.memory.is_empty() || !settings.compute.is_empty();
+    if !limits && !args.with.asked() {
         return Err(Stop::Usage(
             "nothing to enforce: give --memory 4GiB, --compute 30%, or both".into(),
         ));

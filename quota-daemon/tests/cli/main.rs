@@ -11,4 +11,5 @@ mod completions;
 mod doctor;
 mod refusals;
 mod run;
+mod run_daemon;
 mod support;
