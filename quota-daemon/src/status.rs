@@ -124,7 +124,7 @@ pub fn containers(containers: &[Container], status: &Status) -> Table {
         words("GPU"),
         numbers("USED"),
         numbers("LIMIT"),
-        numbers("BEYOND").spare(3),
+        numbers("OVERHEAD").spare(3),
         numbers("REFUSED").spare(2),
         words("TIME"),
         numbers("NOW").spare(1),
@@ -362,9 +362,9 @@ warning: NVML does not answer
 GPU  NAME          USED       OF  PROMISED  BUSY  ACTIVE  UUID
 0    NVIDIA H200  3 GiB  141 GiB    12 GiB  97 %       1  GPU-07070707-0707-0707-0707-070707070707
 
-CONTAINER  PROC  GPU        USED  LIMIT   BEYOND  REFUSED  TIME                           NOW   GOT  WAITED  NOTE
-a             2  0         1 GiB  4 GiB  200 MiB        3  weight 5, 25 %, at most 50 %  50 %  50 %   1.5 s
-                 09090909  1 GiB  4 GiB  200 MiB        3  weight 5, 25 %, at most 50 %  50 %  50 %   1.5 s
+CONTAINER  PROC  GPU        USED  LIMIT  OVERHEAD  REFUSED  TIME                           NOW   GOT  WAITED  NOTE
+a             2  0         1 GiB  4 GiB   200 MiB        3  weight 5, 25 %, at most 50 %  50 %  50 %   1.5 s
+                 09090909  1 GiB  4 GiB   200 MiB        3  weight 5, 25 %, at most 50 %  50 %  50 %   1.5 s
 idle          2  -
 
 GPU 0: process 4711 (evil?[2J), in container a holds 2 GiB and is not registered; it was killed

@@ -90,7 +90,7 @@ fn limits(share: &Share) -> String {
             let beyond = share.memory_overhead_bytes;
             let room = limit.saturating_sub(beyond);
             format!(
-                "{used} allocated of {}, the limit of {} less {} that it holds beyond that by NVML",
+                "{used} allocated of {}, the limit of {} less {} of overhead (contexts, modules: held by NVML beyond what was asked for)",
                 size(room),
                 size(limit),
                 size(beyond)
@@ -255,8 +255,8 @@ mod tests {
         let status = crate::status::tests::status();
         let text = super::text(&why, &status, 1);
         let expected = "\
-a now on GPU 0: 1 GiB allocated of 3.8 GiB, the limit of 4 GiB less 200 MiB that it holds beyond that by NVML; GPU time weight 5, 25 %, at most 50 %
-a now on GPU 09090909: 1 GiB allocated of 3.8 GiB, the limit of 4 GiB less 200 MiB that it holds beyond that by NVML; GPU time weight 5, 25 %, at most 50 %
+a now on GPU 0: 1 GiB allocated of 3.8 GiB, the limit of 4 GiB less 200 MiB of overhead (contexts, modules: held by NVML beyond what was asked for); GPU time weight 5, 25 %, at most 50 %
+a now on GPU 09090909: 1 GiB allocated of 3.8 GiB, the limit of 4 GiB less 200 MiB of overhead (contexts, modules: held by NVML beyond what was asked for); GPU time weight 5, 25 %, at most 50 %
 refusals of memory, the newest first (1 more with --number):
   3 s ago, pid 12 in the container, GPU 0:
     asked 512 MiB; the container held 3.59 GiB of 3.8 GiB (2.09 GiB this process, 1.5 GiB others), so 302 MiB short

@@ -51,7 +51,12 @@ impl Daemon {
     fn containers(&self) -> Vec<serde_json::Value> {
         let output = self.command(&["status", "--json"]).output().unwrap();
         let status: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
-        status["containers"].as_array().unwrap().clone()
+        status
+            .pointer("/containers")
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .clone()
     }
 }
 
