@@ -30,6 +30,7 @@ mod rules;
 mod settings;
 mod signals;
 mod sockets;
+mod spares;
 mod state_dir;
 mod status;
 #[cfg(test)]

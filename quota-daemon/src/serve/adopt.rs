@@ -5,6 +5,7 @@ use std::fs;
 
 use crate::metrics::Counters;
 use crate::model::{Origin, Spec};
+use crate::output::count;
 
 use super::Error;
 use super::clients;
@@ -49,10 +50,13 @@ impl Core {
         self.persist(&inner);
         self.open_host(&mut inner)?;
         self.sweep(&inner);
+        self.fill_spares(&mut inner);
         tracing::info!(
-            containers = inner.containers.len(),
-            processes = inner.clients.len(),
-            "serving"
+            "serving {} at {}, {}, {} of before",
+            count(inner.containers.len(), "container", "containers"),
+            self.state.path().display(),
+            count(inner.devices.len(), "device", "devices"),
+            count(inner.clients.len(), "process", "processes"),
         );
         Ok(())
     }

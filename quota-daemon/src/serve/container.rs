@@ -50,11 +50,15 @@ impl Container {
         self.clients.is_empty().then(|| self.empty_since + grace)
     }
 
-    /// Notes damage, once.
+    /// Notes damage. The same with other numbers is no news.
     pub(super) fn damaged(&mut self, what: String) {
-        if self.damage.as_ref() != Some(&what) {
-            tracing::warn!(container = %self.spec.name, "{what}");
-            self.damage = Some(what);
+        let without_numbers = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+        let known = self.damage.as_deref().map(without_numbers);
+        if known != Some(without_numbers(&what))
+            && let Some(suppressed) = crate::log::allowed(&self.spec.name, "damage")
+        {
+            tracing::warn!(container = %self.spec.name, suppressed, "{what}");
         }
+        self.damage = Some(what);
     }
 }

@@ -169,7 +169,15 @@ impl Core {
         let directory_of_socket = self.state.container(&name);
         directory(&directory_of_socket, 0o755)?;
         directory(&self.state.clients(&name), 0o700)?;
-        let files = Files::open(&self.state, &name)?;
+        let files = match Files::open(&self.state, &name) {
+            Ok(files) => files,
+            Err(error) => {
+                // Perhaps a tenant has filled the tmpfs by extending its usage region.
+                tracing::debug!("again, after cutting usage regions back: {error}");
+                trim(inner);
+                Files::open(&self.state, &name)?
+            }
+        };
         for row in &files.policy().rows {
             super::policy::forget_loans(row);
         }
@@ -193,6 +201,22 @@ impl Core {
             inner.sources.remove(&before.listener.token);
         }
         Ok(())
+    }
+
+    /// Keeps files ready for containers to come.
+    pub(super) fn fill_spares(&self, inner: &mut Inner) {
+        if super::spares::fill(self.state.regions()).is_ok() {
+            return;
+        }
+        trim(inner);
+        if let Err(error) = super::spares::fill(self.state.regions())
+            && let Some(suppressed) = crate::log::allowed("", "spares")
+        {
+            tracing::warn!(
+                suppressed,
+                "no files are kept ready for new containers: {error}"
+            );
+        }
     }
 
     /// Forgets a container that has no processes, and removes its files.
@@ -222,5 +246,14 @@ impl Core {
             world.write(container.files.policy(), &container.spec);
         }
         self.signal.ring();
+    }
+}
+
+/// Cuts back usage regions that were extended.
+fn trim(inner: &mut Inner) {
+    for container in inner.containers.values_mut() {
+        if let Err(what) = super::usage::check_size(container.files.usage()) {
+            container.damaged(what);
+        }
     }
 }

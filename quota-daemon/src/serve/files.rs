@@ -12,6 +12,7 @@ use quota_abi::policy::{self, map};
 use rustix::fs::{self, AtFlags, Mode, OFlags, openat};
 
 use super::Error;
+use super::spares;
 use super::state_dir::StateDir;
 use super::usage;
 
@@ -46,6 +47,7 @@ impl Files {
             path: state.path().join("regions").join(&name),
             error,
         };
+        spares::take(state.regions(), spares::Kind::Policy, &name);
         let file = open_own(state.regions(), &name, 0o444).map_err(refused)?;
         let policy = map::Write::from_file(file.as_fd()).map_err(|error| Error::Policy {
             container: container.into(),
@@ -111,6 +113,7 @@ fn open_usage(state: &StateDir, container: &str) -> Result<(OwnedFd, OwnedFd), E
         path: state.path().join("regions").join(&name),
         error,
     };
+    spares::take(state.regions(), spares::Kind::Usage, &name);
     let usage = open_own(state.regions(), &name, 0o666).map_err(refused)?;
     usage::prepare(usage.as_fd()).map_err(refused)?;
     let out = open_out(state.regions(), &name, OFlags::RDWR).map_err(refused)?;

@@ -150,6 +150,7 @@ impl Core {
     fn settle(&self, inner: &mut Inner) {
         self.rewrite(inner);
         self.persist(inner);
+        self.fill_spares(inner);
         if let Err(error) = self.write_rules(inner) {
             tracing::error!("{error}");
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::config::Oversubscribe;
 use crate::model::{Device, Spec, Uuid};
+use crate::units::size;
 
 /// More is promised than there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +19,12 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} bytes of memory would be promised of {} ({}), which has {}: lower a limit, or set `oversubscribe`",
-            self.promised, self.device, self.name, self.there
+            "{} of memory would be promised of {} ({}), which has {}: {} too much; lower a limit, or set `oversubscribe`",
+            size(self.promised),
+            self.device,
+            self.name,
+            size(self.there),
+            size(self.promised.saturating_sub(self.there)),
         )
     }
 }

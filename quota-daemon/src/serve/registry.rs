@@ -92,7 +92,11 @@ impl Registry for Core {
                     continue;
                 };
                 let key = (name.clone(), uuid);
-                let living = outcome.overhead.get(&key).copied().unwrap_or(0);
+                // Who has ended since NVML was read, has taken its own along.
+                let living = match container.clients.is_empty() {
+                    true => 0,
+                    false => outcome.overhead.get(&key).copied().unwrap_or(0),
+                };
                 let dead = outcome.dead.get(&key).copied().unwrap_or(0);
                 // What the dead hold is held, until the driver has taken it back.
                 set_overhead(row, living.saturating_add(dead));

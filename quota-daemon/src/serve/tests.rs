@@ -1,7 +1,10 @@
 //! The daemon as a library, and tenants that are this test process or its children.
 
 mod attach;
+mod hostile;
 mod lives;
+mod manage;
+mod mounted;
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -25,6 +28,7 @@ use tempfile::TempDir;
 use super::{Fixed, Parts, Running, Settings, start};
 use crate::api::Manager;
 use crate::config::{Config, File};
+use crate::metrics::Counters;
 use crate::model::{Device, Uuid};
 
 /// Long enough for anything that does not hang.
@@ -37,17 +41,25 @@ struct Daemon {
     directory: TempDir,
     config: Arc<Mutex<String>>,
     running: Option<Running>,
+    counters: Arc<Counters>,
+    mount: bool,
 }
 
 impl Daemon {
     fn start(config: &str) -> Self {
-        let mut daemon = Self {
+        let mut daemon = Self::prepare(config);
+        daemon.restart();
+        daemon
+    }
+
+    fn prepare(config: &str) -> Self {
+        Self {
             directory: tempfile::tempdir().unwrap(),
             config: Arc::new(Mutex::new(config.to_owned())),
             running: None,
-        };
-        daemon.restart();
-        daemon
+            counters: Arc::default(),
+            mount: false,
+        }
     }
 
     /// Starts another in the same place; the one before is gone without a word.
@@ -62,7 +74,7 @@ impl Daemon {
         let read = move || parse(&config.lock(), &state);
         let settings = Settings {
             config: read().unwrap(),
-            mount: false,
+            mount: self.mount,
         };
         let parts = Parts {
             gpus: Arc::new(Fixed(vec![Device {
@@ -73,7 +85,7 @@ impl Daemon {
                 mig: false,
             }])),
             reread: Box::new(read),
-            counters: Arc::default(),
+            counters: self.counters.clone(),
             warnings: Vec::new(),
         };
         start(settings, parts)

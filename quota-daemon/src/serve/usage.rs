@@ -4,12 +4,18 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 
+use quota_abi::bucket::Bucket;
 use quota_abi::layout::{DeviceRow, ExportRow, Header, MAGIC, Region, SLOTS, SlotRow, VERSION};
 use quota_abi::region::snapshot::Snapshot;
 use rustix::fs::{FallocateFlags, fallocate, fstat, ftruncate};
 use rustix::io::pwrite;
 
 use super::files::USAGE_BYTES;
+
+/// No bucket has more to spend, ns: what a second earns.
+const MOST_CREDIT: i64 = 1_000_000_000;
+/// Nor more debt: what a minute earns.
+const MOST_DEBT: i64 = 60_000_000_000;
 
 /// Sizes a fresh file and writes its header; any other is left as it is.
 ///
@@ -43,6 +49,7 @@ pub(super) fn clear(file: BorrowedFd<'_>) -> io::Result<()> {
     if let Err(cause) = read {
         return Err(io::Error::other(format!("{cause:?}")));
     }
+    mend_buckets(file, &copy)?;
     // Slots, memory and exports lie side by side.
     const _: () = assert!(
         offset_of!(Region, slots) + SLOTS * size_of::<SlotRow>() == offset_of!(Region, memory)
@@ -60,6 +67,20 @@ pub(super) fn clear(file: BorrowedFd<'_>) -> io::Result<()> {
     write(file, offset_of!(Header, high_water), &[0; 8])?;
     // A hole that somebody has made is filled, so that nobody ends by SIGBUS on a full tmpfs.
     fallocate(file, FallocateFlags::empty(), 0, USAGE_BYTES)?;
+    Ok(())
+}
+
+/// A process that has gone can have left credit or debt without end, or a time that never comes.
+fn mend_buckets(file: BorrowedFd<'_>, region: &Region) -> io::Result<()> {
+    let now = super::status::monotonic();
+    for (index, bucket) in region.buckets.iter().enumerate() {
+        let possible = -MOST_DEBT..=MOST_CREDIT;
+        let at = offset_of!(Region, buckets) + index * size_of::<Bucket>();
+        if !possible.contains(&bucket.level()) || bucket.refilled_at() > now {
+            // Level and stamp, its first two words.
+            write(file, at, &[0; 16])?;
+        }
+    }
     Ok(())
 }
 

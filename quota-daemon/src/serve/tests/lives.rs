@@ -133,6 +133,34 @@ fn the_first_process_finds_everything_cleared() {
 }
 
 #[test]
+fn a_region_that_is_no_region_any_more_is_replaced_when_nobody_has_it() {
+    let daemon = Daemon::start(ONE);
+    let socket = daemon.socket("a");
+    let child = Child::attach(&socket);
+    wait_until("its memory", || used(&daemon) == 1 << 20);
+    let path = daemon.state().join("regions/a.usage.3");
+    std::fs::write(&path, b"no region").unwrap();
+    child.kill();
+    wait_until("its end", || processes(&daemon) == 0);
+    let mine = attach(&socket);
+    assert_eq!(slots::claim(&mine.usage, &Identity::own()), Some(0));
+    assert_eq!(processes(&daemon), 1);
+    assert!(daemon.manager().status().containers[0].damage.is_some());
+}
+
+#[test]
+fn credit_without_end_is_not_left_to_those_who_come_later() {
+    let daemon = Daemon::start(ONE);
+    let file = std::fs::File::options()
+        .write(true)
+        .open(daemon.state().join("regions/a.usage.3"));
+    let level = std::mem::offset_of!(layout::Region, buckets) as u64;
+    std::os::unix::fs::FileExt::write_at(&file.unwrap(), &i64::MAX.to_le_bytes(), level).unwrap();
+    let mine = attach(&daemon.socket("a"));
+    assert_eq!(mine.usage.buckets[0].level(), 0);
+}
+
+#[test]
 fn a_second_daemon_names_the_first() {
     let daemon = Daemon::start(ONE);
     let refused = daemon.try_start().err().unwrap().to_string();
