@@ -1,18 +1,21 @@
-//! Asking at an attach socket, as the library does, for commands: without taking the regions.
+//! Asking at an attach socket, as the library does, for commands.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use quota_abi::life::Identity;
 use quota_abi::wire::{self, Answer, Malformed, Purpose, Question, Status};
 use quota_abi::{layout, policy};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
 /// One question is answered at once, or never.
@@ -43,33 +46,51 @@ impl fmt::Display for Silent {
 
 impl std::error::Error for Silent {}
 
+/// An answer, and what came along.
+#[derive(Debug)]
+pub struct Answered {
+    /// What the daemon says.
+    pub answer: Answer,
+    /// The policy region, where it is granted.
+    pub policy: Option<OwnedFd>,
+}
+
 /// What the daemon says to this process at `socket`. As long as it says that it cannot answer now, it is asked again, for 5 s.
 ///
 /// # Errors
 /// There is no answer.
-pub fn ask(socket: &Path, purpose: Purpose) -> Result<Answer, Silent> {
+pub fn ask(socket: &Path, purpose: Purpose) -> Result<Answered, Silent> {
     let begin = Instant::now();
     loop {
-        let answer = once(socket, purpose)?;
-        if answer.status != Status::Later || begin.elapsed() > PATIENCE {
-            return Ok(answer);
+        let answered = once(socket, purpose)?;
+        if answered.answer.status != Status::Later || begin.elapsed() > PATIENCE {
+            return Ok(answered);
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-fn once(path: &Path, purpose: Purpose) -> Result<Answer, Silent> {
+fn once(path: &Path, purpose: Purpose) -> Result<Answered, Silent> {
     let socket = dial(path).map_err(Silent::Away)?;
     let asked = send(&socket, &question(purpose).encode(), SendFlags::NOSIGNAL);
     asked.map_err(Silent::Broken)?;
     let mut bytes = [0; wire::MOST];
-    // No room for descriptors: the kernel drops those that come along.
-    let (length, _) = recv(&socket, &mut bytes, RecvFlags::empty()).map_err(Silent::Broken)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let received = recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC);
+    let length = received.map_err(Silent::Broken)?.bytes;
     if length == 0 {
         return Err(Silent::Broken(Errno::CONNRESET));
     }
+    let mut files = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    let policy = files.next().and_then(|mut files| files.next());
     let answer = bytes.get(..length).unwrap_or_default();
-    Answer::decode(answer).map_err(Silent::Nonsense)
+    let answer = Answer::decode(answer).map_err(Silent::Nonsense)?;
+    Ok(Answered { answer, policy })
 }
 
 fn dial(path: &Path) -> Result<OwnedFd, Errno> {
@@ -81,8 +102,23 @@ fn dial(path: &Path) -> Result<OwnedFd, Errno> {
     )?;
     set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    match SocketAddrUnix::new(path) {
+        Err(Errno::NAMETOOLONG) => by_directory(&socket, path)?,
+        address => connect(&socket, &address?)?,
+    }
     Ok(socket)
+}
+
+/// An address has room for 107 bytes. A longer path is reached by the descriptor of its directory.
+fn by_directory(socket: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    let (folder, name) = path
+        .parent()
+        .zip(path.file_name())
+        .ok_or(Errno::NAMETOOLONG)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+    let short = format!("/proc/self/fd/{}", folder.as_raw_fd());
+    connect(socket, &SocketAddrUnix::new(Path::new(&short).join(name))?)
 }
 
 fn question(purpose: Purpose) -> Question {

@@ -4,6 +4,7 @@
 //! really initialised, each in a child process, so that neither can harm this one. No context is made on any GPU.
 
 mod child;
+mod control;
 mod daemon;
 mod driver;
 mod finding;
@@ -17,8 +18,10 @@ mod shared;
 
 use std::path::PathBuf;
 
+use crate::client::Where;
 use crate::exit::Stop;
 use crate::shim;
+use daemon::Daemon;
 use finding::Findings;
 
 /// What to examine.
@@ -31,6 +34,9 @@ pub struct Args {
     /// The library to preload.
     #[arg(long, value_name = "PATH", env = shim::VARIABLE)]
     shim: Option<PathBuf>,
+
+    #[command(flatten)]
+    place: Where,
 }
 
 /// Examines everything and prints what was found.
@@ -41,20 +47,28 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Stop> {
     let mut findings = Findings::default();
     let shim = library::examine(args.shim.as_deref(), &mut findings);
-    let settings = settings::examine(&mut findings);
-    let devices = driver::examine(shim.as_deref(), settings.as_ref(), &mut findings);
-    shared::examine(&mut findings);
-    if let Some(settings) = &settings {
-        group::examine(settings, &devices, &mut findings);
+    let daemon = daemon::examine(&mut findings);
+    let ruled = match &daemon {
+        Daemon::Rules(ruled) => Some(ruled),
+        _ => None,
+    };
+    control::examine(&args.place.socket(), &mut findings);
+    let settings = settings::examine(ruled, &mut findings);
+    let devices = driver::examine(shim.as_deref(), settings.as_ref(), ruled, &mut findings);
+    if matches!(daemon, Daemon::NotAsked) {
+        // Under a daemon nothing meets there.
+        shared::examine(&mut findings);
+        if let Some(settings) = &settings {
+            group::examine(settings, &devices, &mut findings);
+        }
     }
-    let reachable = daemon::examine(&mut findings);
     if args.json {
         report::json(&findings)?;
     } else {
         report::text(&findings)?;
     }
-    match (reachable, findings.failed()) {
-        (daemon::Daemon::Unreachable, _) => Err(Stop::Unreachable(String::new())),
+    match (daemon, findings.failed()) {
+        (Daemon::Unreachable, _) => Err(Stop::Unreachable(String::new())),
         (_, true) => Err(Stop::Failed),
         (_, false) => Ok(()),
     }

@@ -8,6 +8,7 @@ use std::process::Command;
 use quota_abi::group::Group;
 use quota_abi::settings::Settings;
 
+use super::daemon::Ruled;
 use super::finding::Findings;
 use super::probe::{Device, Seen};
 use super::{child, limited};
@@ -20,6 +21,7 @@ const NO_DEVICE: u32 = 100;
 pub(super) fn examine(
     shim: Option<&Path>,
     settings: Option<&Settings>,
+    ruled: Option<&Ruled>,
     findings: &mut Findings,
 ) -> Vec<Device> {
     let bare = match probe(None) {
@@ -39,7 +41,10 @@ pub(super) fn examine(
     }
     nvml(&bare, findings);
     match shim.map(|shim| probe(Some(shim))) {
-        Some(Ok((limited, said))) => limited::compare(&bare, &limited, settings, &said, findings),
+        Some(Ok((limited, said))) => {
+            let asked = limited::Asked { settings, ruled };
+            limited::compare(&bare, &limited, asked, &said, findings);
+        }
         Some(Err(reason)) => findings.failure(
             "limited",
             format!("with the library preloaded, a program that only initialises CUDA {reason}"),

@@ -3,29 +3,65 @@
 use quota_abi::settings::{CONTEXT_DEFAULT, Device as Named, Settings};
 use quota_abi::spelling::{self, Ppm};
 
+use super::daemon::Ruled;
 use super::finding::Findings;
 use super::probe::{Device, Seen};
 use crate::output::{count, mib};
 
-/// What the variables say of one device.
+/// Who says what a program may have.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked<'a> {
+    /// The variables.
+    pub(super) settings: Option<&'a Settings>,
+    /// A daemon, which variables can only lower.
+    pub(super) ruled: Option<&'a Ruled>,
+}
+
+/// What is said of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Quota {
     memory: Option<u64>,
     compute: Option<Ppm>,
+    /// Time may be lent on top.
+    lent: bool,
     /// What a process's context is counted as.
     context: u64,
 }
 
 impl Quota {
-    fn of(settings: &Settings, number: u32, device: &Device) -> Self {
+    fn of(asked: Asked<'_>, number: u32, device: &Device) -> Self {
         let Ok(uuid) = spelling::uuid(&device.uuid) else {
             return Self::default();
         };
-        Self {
-            memory: settings.memory.of(Some(number), &uuid),
-            compute: settings.compute.of(Some(number), &uuid),
-            context: settings.context.unwrap_or(CONTEXT_DEFAULT),
+        let row = asked.ruled.and_then(|ruled| ruled.row(&uuid));
+        let Some(settings) = asked.settings else {
+            return Self::default();
+        };
+        let memory = settings.memory.of(Some(number), &uuid);
+        let compute = settings.compute.of(Some(number), &uuid);
+        let context = settings.context;
+        match row {
+            None => Self {
+                memory,
+                compute,
+                lent: false,
+                context: context.unwrap_or(CONTEXT_DEFAULT),
+            },
+            Some(row) => Self {
+                memory: least(memory, row.memory),
+                compute: least(compute, row.rate),
+                lent: compute.is_none(),
+                context: context.unwrap_or(0).max(row.context),
+            },
         }
+    }
+}
+
+/// The lower of two limits that may each be none.
+fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -33,7 +69,7 @@ impl Quota {
 pub(super) fn compare(
     bare: &Seen,
     limited: &Seen,
-    settings: Option<&Settings>,
+    asked: Asked<'_>,
     said: &str,
     findings: &mut Findings,
 ) {
@@ -66,12 +102,11 @@ pub(super) fn compare(
         return;
     }
     for (number, (bare, limited)) in (0..).zip(bare.devices.iter().zip(&limited.devices)) {
-        let quota =
-            settings.map_or_else(Quota::default, |settings| Quota::of(settings, number, bare));
+        let quota = Quota::of(asked, number, bare);
         memory(bare, limited, quota, findings);
         time(&limited.uuid, quota, findings);
     }
-    if let Some(settings) = settings {
+    if let Some(settings) = asked.settings {
         not_seen(settings, &bare.devices, findings);
     }
     if !said.is_empty() {
@@ -118,12 +153,16 @@ fn time(uuid: &str, quota: Quota, findings: &mut Findings) {
     match quota.compute {
         Some(ppm) => {
             let percent = f64::from(ppm) / f64::from(spelling::WHOLE / 100);
-            findings.ok(
-                "limited",
+            let text = if quota.lent {
+                format!(
+                    "{uuid} gives {percent} % of its time by the daemon's policy, and what is lent to a share"
+                )
+            } else {
                 format!(
                     "{uuid} gives at most {percent} % of its time under this environment's quota"
-                ),
-            );
+                )
+            };
+            findings.ok("limited", text);
         }
         None => findings.info(
             "limited",
@@ -176,7 +215,7 @@ mod tests {
         compare(
             &seen(0, 8 << 30),
             &seen(800, 0),
-            None,
+            Asked::default(),
             "GPU_QUOTA_MEMORY=x: no size",
             &mut findings,
         );

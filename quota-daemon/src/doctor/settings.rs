@@ -2,13 +2,14 @@
 
 use quota_abi::settings::Settings;
 
+use super::daemon::Ruled;
 use super::finding::Findings;
 use crate::environment::Environment;
 use crate::shim;
 use crate::variables::{self, Unknown};
 
-/// Examines them; gives what they say when they make sense.
-pub(super) fn examine(findings: &mut Findings) -> Option<Settings> {
+/// Examines them, beside the policy of a daemon that rules here; gives what they say when they make sense.
+pub(super) fn examine(ruled: Option<&Ruled>, findings: &mut Findings) -> Option<Settings> {
     let environment = Environment::current();
     let settings = match environment.settings() {
         Ok(settings) => settings,
@@ -27,7 +28,10 @@ pub(super) fn examine(findings: &mut Findings) -> Option<Settings> {
         .filter(|name| decides(name, &environment))
         .filter_map(|name| Some(format!("{name}={}", environment.text(name)?)))
         .collect();
-    if settings.memory.is_empty() && settings.compute.is_empty() {
+    let limits = !settings.memory.is_empty() || !settings.compute.is_empty();
+    if let Some(ruled) = ruled {
+        beside(ruled, &settings, &said, findings);
+    } else if !limits {
         findings.info(
             "settings",
             "no variable sets a limit: a program started here has none",
@@ -42,6 +46,35 @@ pub(super) fn examine(findings: &mut Findings) -> Option<Settings> {
         mps(&environment, findings);
     }
     Some(settings)
+}
+
+/// Under a daemon a variable can only lower what its policy says.
+fn beside(ruled: &Ruled, settings: &Settings, said: &[String], findings: &mut Findings) {
+    if settings.memory.is_empty() && settings.compute.is_empty() {
+        let text = "no variable sets a limit: the daemon's policy holds alone";
+        findings.info("settings", text);
+        return;
+    }
+    for row in &ruled.rows {
+        let memory = settings.memory.of(None, &row.uuid);
+        let compute = settings.compute.of(None, &row.uuid);
+        if memory > row.memory && row.memory.is_some() || compute > row.rate && row.rate.is_some() {
+            findings.warning(
+                "settings",
+                format!(
+                    "{} ask for more of {} than the daemon's policy gives, which holds",
+                    said.join(" "),
+                    row.name()
+                ),
+                "unset them, or let the daemon give more: quota-daemon set",
+            );
+            return;
+        }
+    }
+    findings.ok(
+        "settings",
+        format!("{} lower what the daemon's policy gives", said.join(" ")),
+    );
 }
 
 /// Whether a variable has a say in the quota of a program started here: an alias has none beside the variable that it
@@ -87,5 +120,42 @@ fn mps(environment: &Environment, findings: &mut Findings) {
             ),
             "use CUDA_MPS_ACTIVE_THREAD_PERCENTAGE for shares under MPS",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::daemon::Row;
+
+    #[test]
+    fn a_variable_that_asks_for_more_than_the_policy_is_told() {
+        let ruled = Ruled {
+            rows: vec![Row {
+                uuid: [7; 16],
+                memory: Some(2 << 30),
+                rate: None,
+                context: 0,
+                observe: false,
+            }],
+        };
+        for (value, told) in [
+            ("1GiB", "X lower what the daemon's policy gives"),
+            (
+                "3GiB",
+                "X ask for more of GPU-07070707-0707-0707-0707-070707070707",
+            ),
+        ] {
+            let settings = quota_abi::settings::read(|name| {
+                (name == "GPU_QUOTA_MEMORY").then_some(value.as_bytes())
+            });
+            let mut findings = Findings::default();
+            beside(&ruled, &settings.unwrap(), &["X".into()], &mut findings);
+            let text = format!("{findings:?}");
+            assert!(text.contains(told), "{text}");
+        }
+        let mut findings = Findings::default();
+        beside(&ruled, &Settings::default(), &[], &mut findings);
+        assert!(format!("{findings:?}").contains("holds alone"));
     }
 }

@@ -125,14 +125,14 @@ impl Flags {
 /// Registers this process, or sees at least that it could be.
 fn speak(socket: &Path, purpose: Purpose) -> Result<(), Stop> {
     let place = socket.display();
-    let answer = attach::ask(socket, purpose).map_err(|silent| match silent {
+    let answered = attach::ask(socket, purpose).map_err(|silent| match silent {
         Silent::Away(_) => Stop::Unreachable(format!(
             "{place}: {silent}; start the daemon with `quota-daemon serve`"
         )),
         _ => Stop::Other(anyhow!("{place}: {silent}")),
     })?;
-    match answer.status {
+    match answered.answer.status {
         Status::Granted => Ok(()),
-        _ => Err(Stop::Other(anyhow!("{place}: {}", answer.text))),
+        _ => Err(Stop::Other(anyhow!("{place}: {}", answered.answer.text))),
     }
 }

@@ -1,5 +1,6 @@
 //! `doctor` as scripts use it, without a GPU or a driver.
 
+use crate::serving::Daemon;
 use crate::support::{daemon, out};
 
 #[test]
@@ -74,4 +75,45 @@ fn doctor_tells_an_absent_daemon_by_its_code() {
         .env("GPU_QUOTA_SOCKET", "/nonexistent/quota.sock");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", out(&output));
+}
+
+#[test]
+fn doctor_asks_the_daemon_that_rules_here() {
+    let mut place = Daemon::start();
+    let socket = place.state().join("containers/a/attach.sock");
+    let report = |command: &mut std::process::Command| {
+        let output = command.env("GPU_QUOTA_SOCKET", &socket).output().unwrap();
+        (output.status.code(), out(&output))
+    };
+    let (_, text) = report(&mut place.command(&["doctor"]));
+    let ruled = format!(
+        "ok    daemon    a program started here is in container a, by {}",
+        socket.display()
+    );
+    assert!(text.contains(&ruled), "{text}");
+    assert!(text.contains("ok    control   daemon "), "{text}");
+    assert!(
+        text.contains(", pid ") && text.contains("1 container, "),
+        "{text}"
+    );
+    // There is no GPU here, and so none that the container may use.
+    assert!(
+        text.contains("warn  policy    container a may use no device"),
+        "{text}"
+    );
+    assert!(
+        text.contains("settings  no variable sets a limit: the daemon's policy holds alone"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("  group ") && !text.contains("  shm "),
+        "{text}"
+    );
+
+    place.child.kill().unwrap();
+    place.child.wait().unwrap();
+    let (code, text) = report(&mut place.command(&["doctor"]));
+    assert_eq!(code, Some(4), "{text}");
+    assert!(text.contains("FAIL  daemon "), "{text}");
+    assert!(text.contains("warn  control   no daemon at "), "{text}");
 }

@@ -12,4 +12,5 @@ mod doctor;
 mod refusals;
 mod run;
 mod run_daemon;
+mod serving;
 mod support;
