@@ -106,6 +106,7 @@ impl Memory {
 }
 
 /// Admits `bytes`, after taking what the dead and our own pools' slack have left. `None` is a refusal, and counted as one.
+#[inline]
 pub(crate) fn reserve<'a>(
     process: &Process,
     device: &'a Device,
@@ -178,6 +179,7 @@ pub(crate) fn drop_context(process: &Process, context: u32) {
 
 /// Keeps a record of memory that goes with a context, unless that has gone meanwhile on another thread, and the memory
 /// with it.
+#[inline]
 fn remember_in(
     process: &Process,
     table: &Table<Record>,
