@@ -259,11 +259,13 @@ impl Device {
     }
 
     /// Charges what has happened already and cannot be undone.
+    #[inline(never)]
     pub(crate) fn charge(&self, bytes: u64) {
         self.ledger.force(self.slot, bytes);
     }
 
     /// Gives back what was charged.
+    #[inline]
     pub(crate) fn refund(&self, bytes: u64) {
         self.ledger.refund(self.slot, bytes);
     }
@@ -330,6 +332,7 @@ impl Reservation<'_> {
     }
 
     /// Keeps it charged: the driver has succeeded.
+    #[inline]
     pub(crate) fn keep(self) {
         if !self.charged {
             self.device.charge(self.bytes);
@@ -340,9 +343,15 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        if self.charged {
-            self.device.refund(self.bytes);
-        }
+        give_back(self);
+    }
+}
+
+/// A request of which nothing came: not on the way of those of which something does.
+#[cold]
+fn give_back(unused: &Reservation<'_>) {
+    if unused.charged {
+        unused.device.refund(unused.bytes);
     }
 }
 

@@ -24,6 +24,7 @@ mod lock;
 mod memory;
 mod named;
 mod names;
+mod numbers;
 mod nvml;
 mod proc_address;
 mod process;

@@ -33,31 +33,42 @@ impl<T> Lock<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> Held<'_, T> {
-        let free = self
-            .held
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        if free.is_err() {
-            self.wait();
-        }
+        take(&self.held);
         Held { lock: self }
     }
+}
 
-    #[cold]
-    fn wait(&self) {
-        for round in 0_u64.. {
-            for _ in 0..SPINS {
-                core::hint::spin_loop();
-                let looks_free = self.held.load(Ordering::Relaxed) == 0;
-                if looks_free && self.held.swap(1, Ordering::Acquire) == 0 {
-                    return;
-                }
+/// Takes a lock by its word: 0 becomes 1.
+#[inline]
+pub(crate) fn take(held: &AtomicU32) {
+    let free = held.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    if free.is_err() {
+        wait_until(&|| held.load(Ordering::Relaxed) == 0 && held.swap(1, Ordering::Acquire) == 0);
+    }
+}
+
+/// Waits until a lock is free, which nobody takes any more.
+#[inline]
+pub(crate) fn wait_for(held: &AtomicU32) {
+    if held.load(Ordering::Acquire) != 0 {
+        wait_until(&|| held.load(Ordering::Acquire) == 0);
+    }
+}
+
+#[cold]
+fn wait_until(free: &dyn Fn() -> bool) {
+    for round in 0_u64.. {
+        for _ in 0..SPINS {
+            core::hint::spin_loop();
+            if free() {
+                return;
             }
-            if round < YIELDS {
-                // SAFETY: gives the processor away.
-                unsafe { libc::sched_yield() };
-            } else {
-                nap(NAP_NS);
-            }
+        }
+        if round < YIELDS {
+            // SAFETY: gives the processor away.
+            unsafe { libc::sched_yield() };
+        } else {
+            nap(NAP_NS);
         }
     }
 }

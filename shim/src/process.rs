@@ -19,6 +19,7 @@ use crate::driver::{call, relaxed};
 use crate::guard::{Aside, uncancelled};
 use crate::memory::Memory;
 use crate::report;
+use crate::table;
 use crate::time;
 
 /// Everything of an attached process.
@@ -38,6 +39,7 @@ static NO_MEMORY: Memory = Memory::new();
 impl Process {
     /// Never freed. `None` without memory.
     fn new(devices: Devices) -> Option<NonNull<Self>> {
+        table::prepare();
         let place: NonNull<Self> = map::anonymous(size_of::<Self>())?.cast();
         let process = place.as_ptr();
         // SAFETY: a mapping of our own, large enough and aligned to a page, which nobody has seen; the two statics are never

@@ -97,7 +97,7 @@ impl Contexts {
             known: Table::new(),
             greens: Table::new(),
             recent: Recent::new(),
-            next: AtomicU32::new(1),
+            next: AtomicU32::new(0),
             ends: AtomicU32::new(0),
             begun: AtomicU32::new(0),
         }
@@ -242,7 +242,7 @@ impl Contexts {
     }
 
     fn number(&self) -> u32 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        self.next.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Forgets a primary context by all its handles.

@@ -4,7 +4,7 @@
 //! the program has waited for its work. An event goes with its context, and is not looked at while that may be going.
 
 use cuda_headers::driver::{CUcontext, CUdeviceptr, CUevent, CUevent_flags, CUresult, CUstream};
-use quota_abi::sync::{AtomicBool, AtomicU64, Ordering};
+use quota_abi::sync::{AtomicBool, Ordering};
 
 use super::pool::{Default, STREAMS};
 use super::{Owner, Record, freed, give_back, ipc, linear, put_back, waited};
@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::driver::{call, relaxed};
 use crate::guard::Aside;
 use crate::lock::Lock;
+use crate::numbers::Numbers;
 use crate::process::{self, Process};
 use crate::table::Table;
 
@@ -22,7 +23,7 @@ const AT_A_TIME: usize = 64;
 /// Frees whose streams have not been seen to get there.
 pub(crate) struct Deferred {
     waiting: Table<Waiting>,
-    next: AtomicU64,
+    next: Numbers,
     /// Held while events are looked at or forgotten: not by a call that waits.
     events: Lock<Going>,
 }
@@ -165,7 +166,7 @@ fn defer(
 
 fn wait(process: &Process, record: Record, marks: [Mark; STREAMS]) -> bool {
     let deferred = &process.memory.deferred;
-    let number = deferred.next.fetch_add(1, Ordering::Relaxed);
+    let number = deferred.next.next();
     let waiting = Waiting { record, marks };
     let kept = deferred.waiting.insert(number, waiting).is_ok();
     ANY.store(true, Ordering::Relaxed);
@@ -228,7 +229,7 @@ impl Deferred {
     pub(crate) const fn new() -> Self {
         Self {
             waiting: Table::new(),
-            next: AtomicU64::new(1),
+            next: Numbers::new(),
             events: Lock::new(Going {
                 contexts: [0; TOLD_APART],
                 others: 0,

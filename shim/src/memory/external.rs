@@ -6,13 +6,13 @@
 
 use cuda_headers::driver::{CUDA_EXTERNAL_MEMORY_HANDLE_DESC, CUexternalMemory, CUresult};
 use quota_abi::exports::Row;
-use quota_abi::sync::{AtomicU64, Ordering};
 
 use super::array::Handle;
 use super::{number_of, reserve, rounded};
 use crate::context;
 use crate::device::Device;
 use crate::guard::Aside;
+use crate::numbers::Numbers;
 use crate::process::{self, Process};
 use crate::table::Table;
 
@@ -23,7 +23,7 @@ pub(super) struct Externals {
     handles: Table<u64>,
     /// The same by address of a mapped buffer, or handle of a mapped array.
     mapped: Table<u64>,
-    next: AtomicU64,
+    next: Numbers,
 }
 
 #[derive(Copy, Clone)]
@@ -43,7 +43,7 @@ impl Externals {
             objects: Table::new(),
             handles: Table::new(),
             mapped: Table::new(),
-            next: AtomicU64::new(1),
+            next: Numbers::new(),
         }
     }
 
@@ -101,7 +101,7 @@ pub(crate) fn import(
         return Ok(answer);
     }
     let externals = &process.memory.externals;
-    let number = externals.next.fetch_add(1, Ordering::Relaxed);
+    let number = externals.next.next();
     let object = Object {
         bytes,
         row,

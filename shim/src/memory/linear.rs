@@ -96,7 +96,7 @@ pub(crate) fn allocate_pitch<A: Address, S: Size>(
 pub(crate) fn free(address: u64, call: &impl Fn() -> CUresult) -> Result<CUresult, Aside> {
     let process = process::limited()?;
     let addresses = &process.memory.addresses;
-    let record = addresses.remove(address);
+    let record = addresses.take(address);
     let Some(record) = record.or_else(|| take_beside(addresses, address)) else {
         return free_others(process, address, call);
     };
@@ -124,6 +124,7 @@ pub(super) fn free_others(
     }
 }
 
+#[inline]
 fn record(process: &Process, context: Context<'_>, address: u64, bytes: u64) {
     let record = Record::new(bytes, context.device, Owner::Context(context.id));
     let addresses = &process.memory.addresses;

@@ -13,6 +13,8 @@ pub(crate) mod view;
 pub(crate) mod vmm;
 pub(crate) mod waited;
 
+use core::num::NonZeroU64;
+
 pub(crate) use self::limits::Limit;
 use crate::context::{self, Context};
 use crate::device::{Device, Reservation};
@@ -48,9 +50,13 @@ pub(crate) struct Memory {
 struct Record {
     /// Bytes charged.
     bytes: u64,
-    /// Owner's number (48 bits), device's number (15), whether the owner is a pool (1).
-    owner: u64,
+    /// Owner's number (48 bits), device's number (14), whether the owner is a pool (1), and 1: an optional record fits into two
+    /// registers as well.
+    owner: NonZeroU64,
 }
+
+/// The bits of a device's number.
+const DEVICE: u64 = 0x3fff;
 
 /// What an allocation goes with.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -67,20 +73,20 @@ impl Record {
             Owner::Context(id) => (id.into(), 0),
             Owner::Pool(handle) => (handle, 1),
         };
-        let device = u64::from(number_of(device)) & 0x7fff;
+        let device = u64::from(number_of(device)) & DEVICE;
         Self {
             bytes,
-            owner: number << 16 | device << 1 | pooled,
+            owner: NonZeroU64::MIN | number << 16 | device << 2 | pooled << 1,
         }
     }
 
     fn device(self) -> usize {
-        usize::try_from(self.owner >> 1 & 0x7fff).unwrap_or(usize::MAX)
+        usize::try_from(self.owner.get() >> 2 & DEVICE).unwrap_or(usize::MAX)
     }
 
     fn owner(self) -> Owner {
-        let number = self.owner >> 16;
-        if self.owner & 1 == 1 {
+        let number = self.owner.get() >> 16;
+        if self.owner.get() & 2 != 0 {
             Owner::Pool(number)
         } else {
             Owner::Context(u32::try_from(number).unwrap_or(0))
@@ -187,10 +193,19 @@ fn remember_in(
     record: Record,
     context: &Context<'_>,
 ) {
-    let key = remember(process, table, key, record);
-    if context.is_gone(process)
-        && let Some(record) = table.remove_if(key, |other| *other == record)
-    {
+    let key = if table.put_new(key, record) {
+        key
+    } else {
+        remember(process, table, key, record)
+    };
+    if context.is_gone(process) {
+        forget_again(process, table, key, record);
+    }
+}
+
+#[cold]
+fn forget_again(process: &Process, table: &Table<Record>, key: u64, record: Record) {
+    if let Some(record) = table.remove_if(key, |other| *other == record) {
         give_back(process, record);
     }
 }
@@ -203,7 +218,7 @@ pub(crate) fn refresh(process: &Process, device: &Device) {
 }
 
 /// Keeps a record, and says under which key: its own, if nothing is there.
-#[inline]
+#[inline(never)]
 fn remember(process: &Process, table: &Table<Record>, key: u64, record: Record) -> u64 {
     match table.insert_if(key, record, || false) {
         Ok(None) => key,
@@ -277,18 +292,24 @@ fn put_back(process: &Process, table: &Table<Record>, key: u64, record: Record) 
 }
 
 /// Memory at an address is gone: what others of the group hold of it passes to them before it is given back here.
+#[inline]
 fn freed(process: &Process, address: u64, record: Record) {
-    if let Some(device) = process.devices.by_number(record.device()) {
-        ipc::freed(process, device, address);
-    }
-    give_back(process, record);
+    let Some(device) = process.devices.by_number(record.device()) else {
+        return;
+    };
+    ipc::freed(process, device, address);
+    give_back_on(process, device, record);
 }
 
 /// Gives back what a record was charged.
 fn give_back(process: &Process, record: Record) {
-    let Some(device) = process.devices.by_number(record.device()) else {
-        return;
-    };
+    if let Some(device) = process.devices.by_number(record.device()) {
+        give_back_on(process, device, record);
+    }
+}
+
+#[inline]
+fn give_back_on(process: &Process, device: &Device, record: Record) {
     match record.owner() {
         Owner::Context(_) => device.refund(record.bytes),
         Owner::Pool(pool) => process.memory.pools.freed(device, pool, record.bytes),
@@ -296,10 +317,12 @@ fn give_back(process: &Process, record: Record) {
 }
 
 /// Bytes that the driver takes for a request.
+#[inline]
 pub(crate) fn rounded(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX)
 }
 
+#[inline]
 pub(crate) fn number_of(device: &Device) -> u16 {
     u16::try_from(device.number).unwrap_or(u16::MAX)
 }

@@ -38,6 +38,13 @@ pub(crate) fn after(
 /// Some other call has been made that may have waited on the way.
 #[inline]
 pub(super) fn perhaps(process: &Process) {
+    if matters() {
+        learn(process);
+    }
+}
+
+#[inline(never)]
+fn learn(process: &Process) {
     if deferred::any() {
         process.memory.deferred.settle(process);
     }

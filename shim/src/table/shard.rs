@@ -26,9 +26,9 @@ const HIGHEST: u64 = 0x8080_8080_8080_8080;
 
 pub(super) struct Shard<V> {
     last: Cell<V>,
-    slots: NonNull<Cell<V>>,
+    slots: *mut Cell<V>,
     /// One for each slot, 0 where that is free; behind them the first [`GROUP`] again, so that a group may reach over the end.
-    tags: NonNull<u8>,
+    tags: *mut u8,
     /// How many slots, a power of two, or 0.
     capacity: u32,
     /// What a hash is shifted by to be the number of a slot.
@@ -85,8 +85,8 @@ impl<V> Shard<V> {
                 key: 0,
                 value: MaybeUninit::uninit(),
             },
-            slots: NonNull::dangling(),
-            tags: NonNull::dangling(),
+            slots: core::ptr::null_mut(),
+            tags: core::ptr::null_mut(),
             capacity: 0,
             shift: 0,
             used: 0,
@@ -95,13 +95,17 @@ impl<V> Shard<V> {
 }
 
 impl<V: Copy> Shard<V> {
-    /// The value of a key.
+    /// Whether a key has a value.
     #[inline]
+    pub(super) fn has(&mut self, key: Key) -> bool {
+        self.last.key == key.key || self.used != 0 && self.search(key).is_some()
+    }
+
+    /// The value of a key.
+    #[inline(never)]
     pub(super) fn find(&mut self, key: Key) -> Option<&mut V> {
         let cell = if self.last.key == key.key {
             &mut self.last
-        } else if self.used == 0 {
-            return None;
         } else {
             let at = self.search(key)?;
             self.slot(at)
@@ -123,32 +127,24 @@ impl<V: Copy> Shard<V> {
         Ok(())
     }
 
-    /// Removes a key if its value is the one meant.
+    /// Removes a key.
     #[inline]
-    pub(super) fn remove_if(&mut self, key: Key, meant: impl Fn(&V) -> bool) -> Option<V> {
+    pub(super) fn take(&mut self, key: Key) -> Option<V> {
         if self.last.key == key.key {
-            // SAFETY: the key is not 0.
-            let value = unsafe { self.last.value.assume_init() };
-            return meant(&value).then(|| {
-                self.last.key = 0;
-                value
-            });
+            self.last.key = 0;
+            // SAFETY: the key was not 0.
+            return Some(unsafe { self.last.value.assume_init() });
         }
-        self.remove_slot_if(key, meant)
+        self.take_slot(key)
     }
 
     #[inline(never)]
-    fn remove_slot_if(&mut self, key: Key, meant: impl Fn(&V) -> bool) -> Option<V> {
-        if self.used == 0 {
-            return None;
-        }
+    fn take_slot(&mut self, key: Key) -> Option<V> {
         let at = self.search(key)?;
         // SAFETY: a search finds slots in use.
         let value = unsafe { self.slot(at).value.assume_init() };
-        meant(&value).then(|| {
-            self.remove_at(at);
-            value
-        })
+        self.remove_at(at);
+        Some(value)
     }
 
     /// Shows every entry, and removes those for which `goes` says so.
@@ -171,9 +167,12 @@ impl<V: Copy> Shard<V> {
         }
     }
 
-    /// The slot of a key, if any is in use.
+    /// The slot of a key.
     #[inline(never)]
     fn search(&mut self, key: Key) -> Option<u32> {
+        if self.used == 0 {
+            return None;
+        }
         let mut at = key.hash >> self.shift;
         loop {
             let group = self.group(at);
@@ -256,7 +255,8 @@ impl<V: Copy> Shard<V> {
         };
         let slots = map::anonymous(Self::bytes(capacity))
             .ok_or(NoMemory)?
-            .cast();
+            .cast()
+            .as_ptr();
         let fresh = Self {
             last: self.last,
             slots,
@@ -274,7 +274,12 @@ impl<V: Copy> Shard<V> {
         }
         if old.capacity > 0 {
             // SAFETY: the old mapping, which nothing refers to any more.
-            unsafe { map::release(old.slots.cast(), Self::bytes(old.capacity)) };
+            unsafe {
+                map::release(
+                    NonNull::new_unchecked(old.slots.cast()),
+                    Self::bytes(old.capacity),
+                )
+            };
         }
         Ok(())
     }
@@ -318,7 +323,7 @@ impl<V: Copy> Shard<V> {
     fn slot(&mut self, at: u32) -> &mut Cell<V> {
         debug_assert!(at < self.capacity);
         // SAFETY: as above; any bytes are a cell whose value is not looked at.
-        unsafe { self.slots.add(widen(at)).as_mut() }
+        unsafe { &mut *self.slots.add(widen(at)) }
     }
 
     #[cfg(test)]

@@ -1,12 +1,12 @@
 //! What each device's graph memory is charged: what the driver holds for it.
 
 use cuda_headers::driver::{CUgraphExec, CUgraphMem_attribute as Attribute, CUresult, CUstream};
-use quota_abi::sync::{AtomicU64, Ordering};
 
 use super::super::{number_of, rounded};
 use super::needs::{DEVICES, Needs};
 use crate::device::{Device, Reservation, step_back};
 use crate::driver::{call, relaxed};
+use crate::numbers::Numbers;
 use crate::process::{self, Process};
 use crate::table::Table;
 
@@ -18,7 +18,7 @@ pub(crate) struct Graphs {
     execs: Table<Exec>,
     /// By one more than the device's number.
     accounts: Table<Account>,
-    questions: AtomicU64,
+    questions: Numbers,
 }
 
 #[derive(Copy, Clone)]
@@ -77,7 +77,7 @@ impl Graphs {
         Self {
             execs: Table::new(),
             accounts: Table::new(),
-            questions: AtomicU64::new(1),
+            questions: Numbers::new(),
         }
     }
 
@@ -300,7 +300,7 @@ impl Graphs {
         reservation: Option<Reservation<'_>>,
         own: u32,
     ) -> (bool, bool) {
-        let question = self.questions.fetch_add(1, Ordering::Relaxed);
+        let question = self.questions.next();
         let Some(held) = held(device) else {
             return (false, true);
         };

@@ -81,11 +81,16 @@ fn publish(process: &Process, address: CUdeviceptr, key: u64) {
 }
 
 /// An allocation of this process is gone. Processes that still hold it are charged for it from here on.
+#[inline]
 pub(in crate::memory) fn freed(process: &Process, device: &Device, address: CUdeviceptr) {
-    let exports = &process.memory.ipc.exports;
-    if exports.is_empty() {
-        return;
+    if !process.memory.ipc.exports.is_empty() {
+        withdraw(process, device, address);
     }
+}
+
+#[cold]
+fn withdraw(process: &Process, device: &Device, address: CUdeviceptr) {
+    let exports = &process.memory.ipc.exports;
     for place in address..address.saturating_add(NAMES) {
         let Some(exported) = exports.remove(place) else {
             return;

@@ -2,7 +2,7 @@
 //! are still told of the old one's memory.
 
 use cuda_headers::driver::{CUmemoryPool, CUstream};
-use quota_abi::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use quota_abi::sync::{AtomicBool, AtomicU32, Ordering};
 
 use super::super::number_of;
 use super::charge::{Place, Pool, State};
@@ -11,6 +11,7 @@ use super::{Default, ask};
 use crate::device::Device;
 use crate::driver::relaxed;
 use crate::lock::Lock;
+use crate::numbers::Numbers;
 use crate::process::{self, Process};
 use crate::table::Table;
 
@@ -43,7 +44,7 @@ pub(crate) struct Pools {
     /// One thread at a time keeps a pool that nobody knows: of two ids for one pool, what one is charged would be lost with it.
     meeting: Lock<()>,
     /// Numbers ids and questions.
-    next: AtomicU64,
+    next: Numbers,
     /// Requests that are being served, from whichever pool.
     pub(super) served: AtomicU32,
 }
@@ -63,7 +64,7 @@ impl Pools {
             known: Table::new(),
             handles: Table::new(),
             meeting: Lock::new(()),
-            next: AtomicU64::new(1),
+            next: Numbers::new(),
             served: AtomicU32::new(0),
         }
     }
@@ -199,7 +200,7 @@ impl Pools {
             // Its handle may not be asked any more.
             return Correction::default();
         }
-        let question = self.next.fetch_add(1, Ordering::Relaxed);
+        let question = self.next.next();
         let Some(reserved) = relaxed(|| ask::reserved(ask::handle(pool.handle))) else {
             return Correction::default();
         };
@@ -227,7 +228,7 @@ impl Pools {
     /// Keeps a pool that has just been met, under a new id. A pool of the same handle is gone, whether we saw it go or not.
     pub(super) fn add(&self, handle: CUmemoryPool, place: Place) {
         let handle = ask::key(handle);
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.next.next();
         let fresh = Pool::new(handle, place, State::Alive);
         if self.known.insert(id, fresh).is_ok() {
             let _ = self.handles.insert(handle, id);
@@ -257,7 +258,7 @@ impl Pools {
         if let Some(id) = self.handles.get(handle) {
             return Some(id);
         }
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.next.next();
         let fresh = Pool::new(handle, place, state);
         self.known.insert(id, fresh).ok()?;
         self.handles.insert(handle, id).ok()?;

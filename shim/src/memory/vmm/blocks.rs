@@ -2,10 +2,10 @@
 
 use cuda_headers::driver::CUmemGenericAllocationHandle;
 use quota_abi::exports::Row;
-use quota_abi::sync::{AtomicU64, Ordering};
 
 use super::multicast::Binds;
 use super::tiles::Tiles;
+use crate::numbers::Numbers;
 use crate::process::Process;
 use crate::table::Table;
 
@@ -18,7 +18,7 @@ pub(crate) struct Physical {
     pub(super) maps: Table<Map>,
     pub(super) tiles: Tiles,
     pub(super) binds: Binds,
-    next: AtomicU64,
+    next: Numbers,
 }
 
 /// A piece of memory, or what has references like one.
@@ -77,13 +77,13 @@ impl Physical {
             maps: Table::new(),
             tiles: Tiles::new(),
             binds: Binds::new(),
-            next: AtomicU64::new(1),
+            next: Numbers::new(),
         }
     }
 
     /// A number that nothing else has.
     pub(super) fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        self.next.next()
     }
 
     /// Takes note of a block and the handle that the driver gave for it.
