@@ -16,6 +16,7 @@
 //! cannot both miss that another has come and be admitted. The mark is set when a slot is claimed and nobody else has one,
 //! and taken away, for good, by whoever comes later.
 
+mod sum;
 mod word;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, exchange_then_fence, full_fence};
@@ -143,8 +144,7 @@ impl Ledger<'_> {
     /// Bytes held by all.
     #[must_use]
     pub fn usage(&self) -> u64 {
-        let held = |word: &AtomicU64| Word(word.load(Ordering::Relaxed)).held();
-        self.in_use().iter().map(held).sum::<u64>() * UNIT
+        sum::sum(self.in_use()).0 * UNIT
     }
 
     #[inline]
@@ -238,13 +238,8 @@ impl Ledger<'_> {
     }
 
     fn look(&self, slot: usize, amount: u64, limit: u64, first: bool) -> Sight {
-        let (mut held, mut asking) = (0, 0);
         // SYNC POINT with `post`: summed after its fence.
-        for word in self.in_use() {
-            let word = Word(word.load(Ordering::Relaxed));
-            held += word.held();
-            asking += word.lower();
-        }
+        let (held, asking) = sum::sum(self.in_use());
         if asking < ASKING && held + asking <= limit {
             Sight::Fits
         } else if held + amount > limit {

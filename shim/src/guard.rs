@@ -6,12 +6,9 @@ use core::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::hook::Absent;
-use crate::{driver, time};
+use crate::{driver, inside, time};
 
 thread_local! {
-    /// Where on its stack this thread's outermost hook is; 0 outside of hooks, and while one waits. No destructor: libraries call
-    /// the driver after a thread's destructors ran.
-    static INSIDE: Cell<usize> = const { Cell::new(0) };
     /// The cancel state that a thread had when it came to [`uncancelled`], plus 1; 0 outside of it.
     static CANCEL: Cell<c_int> = const { Cell::new(0) };
 }
@@ -40,9 +37,9 @@ fn put_back() {
 /// hook, and one that leaves by `longjmp`, as an interrupt key may make it, leaves nothing behind. (One that leaves a call which
 /// does not wait does: until this thread calls a hook from no deeper a frame, its calls pass.)
 pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
-    let outer = INSIDE.try_with(|inside| inside.replace(0));
+    let outer = inside::with(|inside| inside.replace(0));
     let answer = wait();
-    let _ = INSIDE.try_with(|inside| inside.set(outer.unwrap_or(0)));
+    inside::with(|inside| inside.set(outer));
     answer
 }
 
@@ -112,32 +109,30 @@ pub(crate) fn run<R: Absent>(
     call: &impl Fn() -> R,
     body: impl FnOnce() -> Result<R, Aside>,
 ) -> R {
-    // A thread that has no thread-locals any more is let through.
-    INSIDE
-        .try_with(|inside| {
-            let here = core::ptr::from_ref(answered).addr();
-            let outer = inside.get();
-            if outer != 0 {
-                if is_within(here, outer) {
-                    return call();
-                }
-                put_back();
+    // 0 outside of hooks, and while one waits.
+    inside::with(|inside| {
+        let here = core::ptr::from_ref(answered).addr();
+        let outer = inside.get();
+        if outer != 0 {
+            if is_within(here, outer) {
+                return call();
             }
-            inside.set(here);
-            let outcome = catch_unwind(AssertUnwindSafe(body));
-            inside.set(0);
-            match outcome {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(Aside::Refused)) => R::REFUSED,
-                Ok(Err(_aside)) => call(),
-                Err(payload) => {
-                    // Dropping the payload could panic again.
-                    core::mem::forget(payload);
-                    answered.get().unwrap_or_else(call)
-                }
+            put_back();
+        }
+        inside.set(here);
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        inside.set(0);
+        match outcome {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Aside::Refused)) => R::REFUSED,
+            Ok(Err(_aside)) => call(),
+            Err(payload) => {
+                // Dropping the payload could panic again.
+                core::mem::forget(payload);
+                answered.get().unwrap_or_else(call)
             }
-        })
-        .unwrap_or_else(|_| call())
+        }
+    })
 }
 
 /// A borrowed closure of whatever type. As `&dyn Fn() -> A`, without a table in the file and the relocations of one: there are
@@ -231,9 +226,9 @@ mod tests {
         let here = (&raw const place).addr();
         // It lay below this frame, which cannot have been called by it; or on another stack.
         for left in [here - (64 << 10), here + (64 << 20)] {
-            INSIDE.set(left);
+            inside::with(|word| word.set(left));
             assert_eq!(guarded(|_| Ok(7)), (7, 0));
-            assert_eq!(INSIDE.get(), 0);
+            assert_eq!(inside::with(Cell::get), 0);
         }
     }
 

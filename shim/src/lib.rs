@@ -18,6 +18,7 @@ mod driver;
 mod guard;
 mod hook;
 mod hooks;
+mod inside;
 mod interpose;
 mod library;
 mod lock;

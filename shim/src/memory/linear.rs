@@ -124,7 +124,7 @@ pub(super) fn free_others(
     }
 }
 
-#[inline]
+#[inline(always)]
 fn record(process: &Process, context: Context<'_>, address: u64, bytes: u64) {
     let record = Record::new(bytes, context.device, Owner::Context(context.id));
     let addresses = &process.memory.addresses;

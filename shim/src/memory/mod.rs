@@ -185,7 +185,7 @@ pub(crate) fn drop_context(process: &Process, context: u32) {
 
 /// Keeps a record of memory that goes with a context, unless that has gone meanwhile on another thread, and the memory
 /// with it.
-#[inline]
+#[inline(always)]
 fn remember_in(
     process: &Process,
     table: &Table<Record>,
