@@ -1,6 +1,6 @@
 //! What all words of a ledger say together: the one loop on the way of an allocation whose length grows with the processes.
 
-use super::word::{ASKING, Word};
+use super::word::Word;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Units held, and the lower fields as they are. Each word is read once, after whatever fence the caller has made.
@@ -11,7 +11,7 @@ pub(super) fn sum(words: &[AtomicU64]) -> (u64, u64) {
         let (all, held) = pairs::sum(words);
         // What is left of the words without what is held: the lower halves, and no more than 2^41.
         let lower = all.wrapping_sub(held << 32);
-        if lower < ASKING {
+        if lower < super::word::ASKING {
             // Too little for any mark or count in the bits above what is asked for, or for the mark of who is alone.
             return (held, lower);
         }
