@@ -13,6 +13,7 @@
 )]
 
 mod corpus;
+mod daemon;
 mod mutate;
 mod random;
 mod recipe;
@@ -79,4 +80,51 @@ fn regions() {
     }
     eprintln!("{}", world.seen());
     world.check_coverage();
+}
+
+#[test]
+fn daemon() {
+    let settings = Settings::get();
+    let watch = watch::Watch::start();
+    let mut random = Random::new(settings.seed);
+    let mut daemon = daemon::Daemon::start();
+    daemon.attach();
+    let questions = Corpus::load(Target::Question);
+    let kept = recipe::kept();
+    for number in 0..settings.daemon {
+        let recipe = match usize::try_from(number)
+            .ok()
+            .and_then(|number| kept.get(number))
+        {
+            Some(kept) => kept.clone(),
+            None => recipe::Recipe::draw(&mut random),
+        };
+        let text = recipe.to_string();
+        watch.run("daemon", text.as_bytes(), || {
+            daemon.spoil(&recipe, number % 20 == 0)
+        });
+        if number % 4 == 0 {
+            let bytes = questions.draw(&mut random);
+            let answer = watch.run("socket", &bytes, || daemon.ask(&bytes));
+            assert!(answer.is_empty() || quota_abi::wire::Answer::decode(&answer).is_ok());
+        }
+    }
+    // What this process asked by chance may have been granted, as what it is; it is still served.
+    daemon.attach();
+    let sound = daemon.kept();
+    let mut answers = std::collections::BTreeMap::<String, u32>::new();
+    for _ in 0..settings.daemon.div_ceil(20) {
+        let [client, kept] = sound.each_ref().map(|bytes| {
+            let mut bytes = bytes.clone();
+            mutate::mutate(&mut bytes, &sound[1], true, &mut random);
+            bytes
+        });
+        let answer = watch.run("reborn", &[&client[..], b"\n", &kept].concat(), || {
+            daemon.reborn(&client, &kept)
+        });
+        *answers.entry(answer).or_default() += 1;
+    }
+    eprintln!("{answers:#?}");
+    daemon.reborn(&sound[0], &sound[1]);
+    daemon.attach();
 }

@@ -18,7 +18,7 @@ use quota_daemon::sharing::{Controller, DeviceView, Member, Reading, Settings, o
 use crate::recipe::{Change, Recipe};
 
 /// The devices that the region knows, and one that it does not.
-const UUIDS: [[u8; 16]; 3] = [[1; 16], [2; 16], [3; 16]];
+pub(crate) const UUIDS: [[u8; 16]; 3] = [[1; 16], [2; 16], [3; 16]];
 const SHARE: Compute = Compute::Share {
     weight: 5,
     cap_ppm: None,
@@ -57,13 +57,8 @@ fn memory_file() -> File {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let file = memory_file();
-        let region = Mapped::from_file(file.as_fd(), c"fuzz").unwrap();
-        fill(&region);
-        let mut sound = vec![0; size_of::<Region>()];
-        file.read_exact_at(&mut sound, 0).unwrap();
         Self {
-            sound,
+            sound: sound(),
             // Another file: what is mapped must not be cut.
             file: memory_file(),
             snapshot: Snapshot::new().unwrap(),
@@ -157,7 +152,16 @@ impl World {
     }
 }
 
-/// A region as an honest container leaves it.
+/// The bytes of a region that an honest container has left.
+pub(crate) fn sound() -> Vec<u8> {
+    let file = memory_file();
+    let region = Mapped::from_file(file.as_fd(), c"fuzz").unwrap();
+    fill(&region);
+    let mut sound = vec![0; size_of::<Region>()];
+    file.read_exact_at(&mut sound, 0).unwrap();
+    sound
+}
+
 fn fill(region: &Region) {
     for uuid in &UUIDS[..2] {
         let device = devices::index_of(region, uuid).unwrap();
