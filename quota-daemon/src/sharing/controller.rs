@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use quota_abi::policy::{Loan, Row, Turn};
+use quota_abi::policy::{Row, Turn};
 use quota_abi::sync::Ordering;
 
 use super::known::Known;
 use super::lend::{Borrower, lend};
 use super::own::{Weights, cap};
-use super::rows::{set, wake, write_loan};
+use super::rows::{set, wake, write_loans};
 use super::turns::{Contender, Deal, Dealer};
 use super::{MS, Reading, WHOLE};
 use crate::model::{Compute, Uuid};
@@ -174,24 +174,15 @@ impl Controller {
         (active > 0).then_some(look)
     }
 
-    /// First what is taken back, then what is given: at no moment more is lent than there is. Tells whether anything is lent.
+    /// Tells whether anything is lent.
     fn write_loans(&self, now: u64, device: &DeviceView<'_>) -> bool {
-        let mut any = false;
-        for giving in [false, true] {
-            for member in &device.members {
-                let known = self.known.get(&(device.uuid, member.container));
-                let lent = known
-                    .filter(|known| known.active && known.has > known.own)
-                    .map(|known| known.has);
-                any |= lent.is_some();
-                let old = Loan(member.row.loan.load(Ordering::Relaxed));
-                let more = lent > old.rate(now);
-                if more == giving {
-                    write_loan(member.row, now, old, lent);
-                }
-            }
-        }
-        any
+        let mut wanted = device.members.iter().map(|member| {
+            let known = self.known.get(&(device.uuid, member.container));
+            let lends = known.filter(|known| known.active && known.has > known.own);
+            (member.row, lends.map(|known| known.has))
+        });
+        write_loans(now, wanted.clone(), || ());
+        wanted.any(|(_, lent)| lent.is_some())
     }
 
     /// Deals turns where two or more take them; tells when to look again.
