@@ -98,6 +98,8 @@ pub struct Outcome {
 struct Dead {
     container: String,
     start: u64,
+    /// The reading at which it was missed. It may have ended after that was taken, and hold nothing any more.
+    missed: u64,
     last: Instant,
 }
 
@@ -152,9 +154,11 @@ impl Reconciler {
                         self.contexts.measured(uuid, (pid, known.since), estimate);
                     }
                 } else if let Some(dead) = self.find_dead(pid, input) {
-                    let key = (dead.container.clone(), uuid);
-                    let sum: &mut u64 = outcome.dead.entry(key).or_default();
-                    *sum = sum.saturating_add(process.bytes.unwrap_or(0));
+                    if dead.missed < input.reading.number {
+                        let key = (dead.container.clone(), uuid);
+                        let sum: &mut u64 = outcome.dead.entry(key).or_default();
+                        *sum = sum.saturating_add(process.bytes.unwrap_or(0));
+                    }
                 } else if !self.strangers.meet(uuid, *process, input) {
                     self.ghosts.meet(pid, input.reading.at);
                 }
@@ -196,6 +200,7 @@ impl Reconciler {
                 let dead = Dead {
                     container: known.container,
                     start: known.start,
+                    missed: input.reading.number,
                     last: input.reading.at,
                 };
                 self.dead.insert(pid, dead);

@@ -249,18 +249,21 @@ impl Round {
         let Some(more) = allowed(container, "kill") else {
             return;
         };
+        let suppressed = (more > 0).then_some(more);
         match killed {
             Ok(()) => tracing::warn!(
                 pid,
+                program,
                 container,
-                suppressed = more,
-                "killed unregistered process {pid} ({program}) of container {container}, as configured"
+                suppressed,
+                "killed an unregistered process, as configured"
             ),
             Err(left) => tracing::info!(
                 pid,
+                program,
                 container,
-                suppressed = more,
-                "left unregistered process {pid} ({program}) of container {container} alone: {left}"
+                suppressed,
+                "left an unregistered process alone: {left}"
             ),
         }
     }

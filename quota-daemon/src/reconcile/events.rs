@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::gpu::Reading;
 use crate::model::Uuid;
-use crate::output::mib;
 use crate::report::Unregistered;
 
 /// Something that was not so at the reading before.
@@ -84,29 +83,25 @@ pub fn log(events: &[Event]) {
                 tracing::warn!(
                     pid = process.pid,
                     program = process.program,
+                    container,
                     device = %uuid,
                     bytes = process.bytes,
-                    container,
-                    suppressed = more,
-                    "unregistered process {} ({}) holds {} of {uuid}: it uses the GPU past the library{}",
-                    process.pid,
-                    process.program.as_deref().unwrap_or("?"),
-                    process.bytes.map_or_else(|| "an unknown amount".to_owned(), mib),
-                    container.map_or_else(String::new, |name| format!(", in container {name}")),
+                    suppressed = (more > 0).then_some(more),
+                    "unregistered process: it uses a GPU past the library",
                 );
             }
             Event::Left { pid, uuid } => {
-                tracing::info!(pid, device = %uuid, "unregistered process {pid} has left {uuid}");
+                tracing::info!(pid, device = %uuid, "unregistered process has left the GPU");
             }
             Event::Trouble {
                 uuid: Some(uuid),
                 text,
             } => {
-                tracing::warn!(device = %uuid, "{uuid}: {text}");
+                tracing::warn!(device = %uuid, "{text}");
             }
             Event::Trouble { uuid: None, text } => tracing::warn!("{text}"),
             Event::Recovered { uuid: Some(uuid) } => {
-                tracing::info!(device = %uuid, "{uuid}: NVML answers again");
+                tracing::info!(device = %uuid, "NVML answers again");
             }
             Event::Recovered { uuid: None } => tracing::info!("NVML answers again"),
         }
