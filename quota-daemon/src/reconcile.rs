@@ -80,6 +80,8 @@ pub struct Input<'a> {
 pub struct Outcome {
     /// What each container's processes hold beyond the ledger.
     pub overhead: BTreeMap<(String, Uuid), u64>,
+    /// The same for each process that has any.
+    pub by_process: BTreeMap<u32, BTreeMap<Uuid, u64>>,
     /// What each container's dead processes still hold.
     pub dead: BTreeMap<(String, Uuid), u64>,
     /// What a context takes, by device, where that could be measured.
@@ -173,8 +175,12 @@ impl Reconciler {
         let at = input.reading.at;
         self.dead
             .retain(|_, dead| at.saturating_duration_since(dead.last) < REMEMBERED);
-        for known in self.clients.values() {
+        for (pid, known) in &self.clients {
             known.add_to(&mut outcome.overhead);
+            let parts = known.overhead();
+            if !parts.is_empty() {
+                outcome.by_process.insert(*pid, parts);
+            }
         }
         outcome.contexts = self.contexts.all();
         self.strangers.report(input, &mut outcome);

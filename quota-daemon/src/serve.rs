@@ -20,6 +20,7 @@ mod host;
 mod look;
 mod manager;
 mod mounts;
+mod overhead;
 mod pace;
 mod peer;
 mod persist;

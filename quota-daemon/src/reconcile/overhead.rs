@@ -91,6 +91,15 @@ impl Known {
         }
     }
 
+    /// What it holds beyond the ledger, of each device of which it does.
+    pub(super) fn overhead(&self) -> BTreeMap<Uuid, u64> {
+        let parts = self.devices.iter();
+        let parts = parts.filter(|(_, holding)| holding.overhead > 0);
+        parts
+            .map(|(uuid, holding)| (*uuid, holding.overhead))
+            .collect()
+    }
+
     pub(super) fn add_to(&self, overhead: &mut BTreeMap<(String, Uuid), u64>) {
         for (uuid, holding) in &self.devices {
             let sum = overhead.entry((self.container.clone(), *uuid)).or_default();

@@ -138,6 +138,8 @@ fn overhead_is_what_two_readings_agree_on() {
     assert_eq!(of(&third.overhead, "a", 1), Some(20 * MIB));
     let fourth = bench.step(&clients, read(101 * MIB, 60 * MIB));
     assert_eq!(of(&fourth.overhead, "a", 1), Some(11 * MIB));
+    assert_eq!(fourth.by_process[&7], BTreeMap::from([(uuid(1), MIB)]));
+    assert_eq!(fourth.by_process[&8], BTreeMap::from([(uuid(1), 10 * MIB)]));
     let gone = bench.step(&clients[1..], read(101 * MIB, 60 * MIB));
     assert_eq!(of(&gone.overhead, "a", 1), Some(10 * MIB));
 }

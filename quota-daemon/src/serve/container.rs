@@ -9,6 +9,7 @@ use super::account::Tally;
 use super::bell::Bell;
 use super::clients::Key;
 use super::files::Files;
+use super::overhead::Overhead;
 use super::sockets::Listener;
 
 /// What the daemon keeps of a container.
@@ -31,7 +32,7 @@ pub(super) struct Container {
     /// Counters by device.
     pub(super) tallies: BTreeMap<Uuid, Tally>,
     /// Overhead and what the dead hold, by NVML.
-    pub(super) overhead: BTreeMap<Uuid, (u64, u64)>,
+    pub(super) overhead: Overhead,
     /// Since when it has had no process.
     pub(super) empty_since: Instant,
 }

@@ -21,6 +21,7 @@ use super::clients::{Client, Key};
 use super::container::Container;
 use super::files::Files;
 use super::handshake::Pending;
+use super::overhead::Overhead;
 use super::policy::World;
 use super::settings::{Parts, Settings};
 use super::sockets::Listener;
@@ -194,7 +195,7 @@ impl Core {
             clients: BTreeSet::new(),
             damage: None,
             tallies: BTreeMap::new(),
-            overhead: BTreeMap::new(),
+            overhead: Overhead::default(),
             empty_since: Instant::now(),
         };
         if let Some(before) = inner.containers.insert(name, container) {

@@ -10,7 +10,6 @@ use crate::reconcile::{Client, Declared, Outcome};
 use crate::report::DeviceStatus;
 
 use super::core::Core;
-use super::policy::set_overhead;
 use super::promise;
 use super::settings::Gpus;
 
@@ -86,22 +85,8 @@ impl Registry for Core {
     fn reconciled(&self, outcome: &Outcome) {
         let mut inner = self.lock();
         for (name, container) in &mut inner.containers {
-            container.overhead.clear();
-            for row in &container.files.policy().rows {
-                let Some(uuid) = row.uuid().map(Uuid) else {
-                    continue;
-                };
-                let key = (name.clone(), uuid);
-                // Who has ended since NVML was read, has taken its own along.
-                let living = match container.clients.is_empty() {
-                    true => 0,
-                    false => outcome.overhead.get(&key).copied().unwrap_or(0),
-                };
-                let dead = outcome.dead.get(&key).copied().unwrap_or(0);
-                // What the dead hold is held, until the driver has taken it back.
-                set_overhead(row, living.saturating_add(dead));
-                container.overhead.insert(uuid, (living, dead));
-            }
+            container.overhead.take(name, &container.clients, outcome);
+            container.overhead.write(container.files.policy());
         }
         let mut contexts = inner.contexts.clone();
         contexts.extend(&outcome.contexts);

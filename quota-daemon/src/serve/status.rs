@@ -257,7 +257,7 @@ fn share(
     let row = container.files.policy().row(&uuid.0);
     let counted = row.filter(|row| row.mode.load(Ordering::Relaxed) & policy::mode::COMPUTE != 0);
     let at = monotonic();
-    let (overhead, dead) = container.overhead.get(&uuid).copied().unwrap_or_default();
+    let (overhead, dead) = container.overhead.of(uuid);
     Share {
         uuid,
         memory_limit_bytes: quota.memory_bytes,
