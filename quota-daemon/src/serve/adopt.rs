@@ -107,6 +107,18 @@ impl Core {
         if let Some(container) = inner.containers.get_mut(&name) {
             container.base = base;
         }
+        let fresh = inner
+            .containers
+            .get(&name)
+            .is_some_and(|container| container.files.are_fresh());
+        if fresh && self.has_living(&name) {
+            let text = format!(
+                "the regions of container {name} were lost (was something mounted over them?): its processes keep the limits \
+                 that they had, and each other's memory is not counted; end them"
+            );
+            tracing::error!("{text}");
+            inner.troubles.push(text);
+        }
         for record in clients::kept(&self.state.clients(&name)) {
             match record.find() {
                 Some(pidfd) => {

@@ -69,20 +69,17 @@ impl Record {
         Owner::from_word(self.owner)
     }
 
-    /// Writes its file. Killed before this has written, the daemon has answered nothing, and an empty file says nothing.
+    /// Writes its file, at once or not at all: the process may be one that is registered already.
     ///
     /// # Errors
     /// The kernel refuses.
     pub(super) fn keep(&self, directory: &Path) -> io::Result<()> {
         let bytes = serde_json::to_vec(self)?;
-        let path = self.path(directory);
-        let mut file = fs::File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)?;
-        io::Write::write_all(&mut file, &bytes)
+        let fresh = directory.join(".new");
+        let mut options = fs::File::options();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        io::Write::write_all(&mut options.open(&fresh)?, &bytes)?;
+        fs::rename(&fresh, self.path(directory))
     }
 
     /// Removes its file.

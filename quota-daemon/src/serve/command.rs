@@ -144,7 +144,7 @@ fn notify(state: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(state);
 }
 
-/// Three descriptors for each container, one for each registered process.
+/// Four descriptors for each container, one for each registered process.
 fn raise_descriptors() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

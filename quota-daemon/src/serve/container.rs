@@ -11,6 +11,7 @@ use super::clients::Key;
 use super::files::Files;
 use super::overhead::Overhead;
 use super::sockets::Listener;
+use super::usage::{self, Size};
 
 /// What the daemon keeps of a container.
 #[derive(Debug)]
@@ -61,5 +62,14 @@ impl Container {
             tracing::warn!(container = %self.spec.name, suppressed, "{what}");
         }
         self.damage = Some(what);
+    }
+
+    /// Compares the size of its usage region with what it should be.
+    pub(super) fn check_size(&mut self) -> Size {
+        let size = usage::check_size(self.files.usage());
+        if size != Size::Right {
+            self.damaged(size.to_string());
+        }
+        size
     }
 }

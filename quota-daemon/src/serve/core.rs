@@ -253,8 +253,6 @@ impl Core {
 /// Cuts back usage regions that were extended.
 fn trim(inner: &mut Inner) {
     for container in inner.containers.values_mut() {
-        if let Err(what) = super::usage::check_size(container.files.usage()) {
-            container.damaged(what);
-        }
+        container.check_size();
     }
 }

@@ -23,6 +23,7 @@ pub(super) struct Files {
     policy_out: OwnedFd,
     usage: OwnedFd,
     usage_out: OwnedFd,
+    fresh: bool,
 }
 
 /// The name of a container's policy.
@@ -53,6 +54,7 @@ impl Files {
             container: container.into(),
             error,
         })?;
+        let fresh = policy.name().is_empty();
         policy.set_name(container);
         let policy_out = open_out(state.view(), &name, OFlags::RDONLY).map_err(refused)?;
         let (usage, usage_out) = open_usage(state, container)?;
@@ -61,7 +63,14 @@ impl Files {
             policy_out,
             usage,
             usage_out,
+            fresh,
         })
+    }
+
+    /// Whether there were none before.
+    #[must_use]
+    pub(super) const fn are_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// What the daemon says.

@@ -18,7 +18,7 @@ use crate::metrics::Counters;
 use super::clients::{Client, Record};
 use super::core::{Core, Inner, Source};
 use super::peer::{self, Facts, Nobody, Peer};
-use super::usage;
+use super::usage::Size;
 
 /// How long whoever has connected may take to ask.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -227,13 +227,10 @@ impl Core {
                 }
                 Err(error) => return Err(later(error.to_string())),
             }
-        } else if let Err(what) = usage::check_size(container.files.usage()) {
-            container.damaged(what.clone());
-            if !what.contains("extended") {
-                return Err(refused(format!(
-                    "{what}: container {name} can be used again when all its processes have ended"
-                )));
-            }
+        } else if let cut @ Size::Cut(_) = container.check_size() {
+            return Err(refused(format!(
+                "{cut}: container {name} can be used again when all its processes have ended"
+            )));
         }
         for dead in &container.files.policy().dead {
             // The same process again, or one that cannot be told from a dead one: it lives.

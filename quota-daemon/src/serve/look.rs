@@ -15,7 +15,6 @@ use crate::model::Uuid;
 use super::account::Counters;
 use super::clients::{Client, Key};
 use super::container::Container;
-use super::usage;
 
 /// Bytes that registered, living processes hold, by process and device.
 pub(super) type Held = BTreeMap<(Key, Uuid), u64>;
@@ -35,9 +34,7 @@ pub(super) fn look<'a>(
     copy: &'a mut Snapshot,
     now: Instant,
 ) -> Option<&'a Region> {
-    if let Err(what) = usage::check_size(container.files.usage()) {
-        container.damaged(what);
-    }
+    container.check_size();
     match copy.read(container.files.usage()) {
         Ok(region) => {
             count(container, region, now);

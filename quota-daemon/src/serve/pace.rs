@@ -1,14 +1,16 @@
 //! The thread that shares out GPU time: woken by bells, by what has changed, and as often as the controller asks.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use quota_abi::region::snapshot::Snapshot;
 
-use crate::model::{Quota, Uuid};
+use crate::model::Uuid;
 use crate::sharing::{Controller, DeviceView, Member, Reading, Settings};
 
 use super::core::{Core, Inner};
 use super::look;
+use super::policy::quotas;
 use super::status::monotonic;
 
 /// However often bells ring.
@@ -24,84 +26,64 @@ pub(super) fn run(core: &Core) {
     };
     while !core.is_stopping() {
         let next = step(core, &mut controller, &mut copy);
-        std::thread::sleep(AT_LEAST);
-        core.signal.wait(next);
+        // However often bells ring; turns may be shorter.
+        let pause = next.map_or(AT_LEAST, |next| next.clamp(AT_LEAST / 4, AT_LEAST));
+        std::thread::sleep(pause);
+        let rest = next.map(|next| next.saturating_sub(pause));
+        if rest != Some(Duration::ZERO) {
+            core.signal.wait(rest);
+        }
     }
 }
 
 fn step(core: &Core, controller: &mut Controller, copy: &mut Snapshot) -> Option<Duration> {
     let mut inner = core.lock();
-    let readings = read(&mut inner, copy);
-    let world = inner.world();
-    let quotas: Vec<_> = inner
-        .containers
-        .values()
-        .map(|container| (container, world.quotas(&container.spec)))
-        .collect();
-    let mut views: Vec<DeviceView<'_>> = Vec::new();
-    for (container, quotas) in &quotas {
-        for (uuid, quota) in quotas {
+    let mut readings = read(&mut inner, copy);
+    let mut views: BTreeMap<Uuid, DeviceView<'_>> = BTreeMap::new();
+    for container in inner.containers.values() {
+        let number = container.listener.token;
+        for (uuid, quota) in quotas(&inner.devices, &container.spec) {
             let Some(row) = container.files.policy().row(&uuid.0) else {
                 continue;
             };
-            let number = container.listener.token;
-            let reading = readings
-                .iter()
-                .find(|(of, on, _)| (of, on) == (&number, uuid));
             let member = Member {
                 container: number,
                 compute: quota.compute,
                 priority: quota.priority,
                 observe: quota.observe,
-                reading: reading.map(|(_, _, reading)| *reading),
+                reading: readings.remove(&(number, uuid)),
                 row,
             };
-            match views.iter_mut().find(|view| view.uuid == *uuid) {
-                Some(view) => view.members.push(member),
-                None => views.push(DeviceView {
-                    uuid: *uuid,
-                    members: vec![member],
-                }),
-            }
+            let view = views.entry(uuid).or_insert_with(|| DeviceView {
+                uuid,
+                members: Vec::new(),
+            });
+            view.members.push(member);
         }
     }
+    let views: Vec<_> = views.into_values().collect();
     controller.step(monotonic(), &views)
 }
 
 /// What containers with living processes say of each device that they may use.
-fn read(inner: &mut Inner, copy: &mut Snapshot) -> Vec<(u64, Uuid, Reading)> {
-    let quotas: Vec<(String, Vec<(Uuid, Quota)>)> = {
-        let world = inner.world();
-        let alive = inner
-            .containers
-            .iter()
-            .filter(|(_, container)| !container.clients.is_empty());
-        alive
-            .map(|(name, container)| {
-                let quotas = world.quotas(&container.spec);
-                (name.clone(), quotas.into_iter().collect())
-            })
-            .collect()
-    };
-    let mut readings = Vec::new();
-    for (name, quotas) in quotas {
-        let Inner {
-            containers,
-            clients,
-            ..
-        } = inner;
-        let Some(container) = containers.get_mut(&name) else {
+fn read(inner: &mut Inner, copy: &mut Snapshot) -> BTreeMap<(u64, Uuid), Reading> {
+    let mut readings = BTreeMap::new();
+    for container in inner.containers.values_mut() {
+        if container.clients.is_empty() {
             continue;
-        };
-        let living = look::living(container, clients);
+        }
+        let living = look::living(container, &inner.clients);
         let Ok(region) = copy.read_head(container.files.usage()) else {
             continue;
         };
         look::count(container, region, Instant::now());
-        for (uuid, _) in quotas {
-            let reading = Reading::of(region, &uuid.0, |_, owner| living.contains_key(&owner));
+        for row in &container.files.policy().rows {
+            let Some(uuid) = row.uuid() else {
+                continue;
+            };
+            let reading = Reading::of(region, &uuid, |_, owner| living.contains_key(&owner));
             if let Some(reading) = reading {
-                readings.push((container.listener.token, uuid, reading));
+                readings.insert((container.listener.token, Uuid(uuid)), reading);
             }
         }
     }

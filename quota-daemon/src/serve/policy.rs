@@ -24,6 +24,23 @@ pub(super) struct World<'a> {
     computes: BTreeMap<Uuid, Vec<Compute>>,
 }
 
+/// What a container may have of each device that it may use. Includes devices that NVML does not know, if they are named by
+/// UUID.
+#[must_use]
+pub(super) fn quotas(devices: &[Device], spec: &Spec) -> BTreeMap<Uuid, Quota> {
+    let named = spec
+        .devices
+        .iter()
+        .filter_map(|(selector, quota)| match selector {
+            Selector::Uuid(uuid) => Some((*uuid, *quota)),
+            Selector::Index(_) => None,
+        });
+    let known = devices
+        .iter()
+        .filter_map(|device| Some((device.uuid, spec.quota(device)?)));
+    named.chain(known).collect()
+}
+
 impl<'a> World<'a> {
     /// The devices that NVML knows, what a context has been measured to take, and all containers.
     pub(super) fn new(
@@ -37,7 +54,7 @@ impl<'a> World<'a> {
             computes: BTreeMap::new(),
         };
         for spec in specs {
-            for (uuid, quota) in world.quotas(spec) {
+            for (uuid, quota) in quotas(devices, spec) {
                 world.computes.entry(uuid).or_default().push(quota.compute);
             }
         }
@@ -49,24 +66,6 @@ impl<'a> World<'a> {
     pub(super) fn own_ppm(&self, uuid: Uuid, compute: Compute) -> Option<u32> {
         let all = self.computes.get(&uuid).into_iter().flatten();
         sharing::own_ppm(compute, all.copied())
-    }
-
-    /// What a container may have of each device that it may use. Includes devices that NVML does not know, if they are named
-    /// by UUID.
-    #[must_use]
-    pub(super) fn quotas(&self, spec: &Spec) -> BTreeMap<Uuid, Quota> {
-        let named = spec
-            .devices
-            .iter()
-            .filter_map(|(selector, quota)| match selector {
-                Selector::Uuid(uuid) => Some((*uuid, *quota)),
-                Selector::Index(_) => None,
-            });
-        let known = self
-            .devices
-            .iter()
-            .filter_map(|device| Some((device.uuid, spec.quota(device)?)));
-        named.chain(known).collect()
     }
 
     /// Whether a device that NVML does not know may be one that `spec` means.
@@ -81,7 +80,7 @@ impl<'a> World<'a> {
 
     /// Writes a container's rows. `true` if anything has changed.
     pub(super) fn write(&self, policy: &Policy, spec: &Spec) -> bool {
-        let quotas = self.quotas(spec);
+        let quotas = quotas(self.devices, spec);
         let mut changed = false;
         for row in &policy.rows {
             let Some(uuid) = row.uuid().map(Uuid) else {

@@ -16,6 +16,7 @@ use crate::report::{self, Daemon, DeviceStatus, Share, Status, Why};
 use super::container::Container;
 use super::core::{Core, Inner};
 use super::look;
+use super::policy::quotas;
 use super::promise;
 
 /// How far apart two looks are taken where the last one is too old to say what is used.
@@ -80,7 +81,7 @@ impl Core {
         inner: &mut Inner,
         name: &str,
     ) -> Option<report::Container> {
-        let quotas = inner.world().quotas(&inner.containers.get(name)?.spec);
+        let quotas = quotas(&inner.devices, &inner.containers.get(name)?.spec);
         let Inner {
             containers,
             clients,

@@ -1,5 +1,7 @@
 //! What the daemon writes into a usage region, by `pwrite`, and only while no registered process of the container lives.
 
+use std::cmp::Ordering;
+use std::fmt;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
@@ -84,26 +86,43 @@ fn mend_buckets(file: BorrowedFd<'_>, region: &Region) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the file has the size of a region; one that has grown is cut back, which hurts nobody: it takes room that others
-/// need.
-///
-/// # Errors
-/// What is wrong with it, for a person.
-pub(super) fn check_size(file: BorrowedFd<'_>) -> Result<(), String> {
-    let size = fstat(file).map_err(|error| error.to_string())?.st_size;
-    let size = u64::try_from(size).unwrap_or(0);
-    if size > USAGE_BYTES {
-        ftruncate(file, USAGE_BYTES).map_err(|error| error.to_string())?;
-        return Err(format!(
-            "a process has extended the usage region to {size} bytes"
-        ));
+/// How large a region's file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Size {
+    /// As it should be.
+    Right,
+    /// It was longer, and has been cut back, which hurts nobody: it takes room that others need.
+    Grown(u64),
+    /// It is shorter: who maps it would end by SIGBUS.
+    Cut(u64),
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Right => f.write_str("its usage region has the right size"),
+            Self::Grown(to) => write!(f, "a process has extended the usage region to {to} bytes"),
+            Self::Cut(to) => write!(
+                f,
+                "a process has cut the usage region to {to} of {USAGE_BYTES} bytes"
+            ),
+        }
     }
-    if size < USAGE_BYTES {
-        return Err(format!(
-            "a process has cut the usage region to {size} of {USAGE_BYTES} bytes"
-        ));
+}
+
+/// Compares the size of the file with that of a region.
+pub(super) fn check_size(file: BorrowedFd<'_>) -> Size {
+    let size = fstat(file).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+    match size.cmp(&USAGE_BYTES) {
+        Ordering::Equal => Size::Right,
+        Ordering::Less => Size::Cut(size),
+        Ordering::Greater => {
+            if let Err(error) = ftruncate(file, USAGE_BYTES) {
+                tracing::warn!("a usage region of {size} bytes is not cut back: {error}");
+            }
+            Size::Grown(size)
+        }
     }
-    Ok(())
 }
 
 fn write(file: BorrowedFd<'_>, at: usize, mut bytes: &[u8]) -> io::Result<()> {
