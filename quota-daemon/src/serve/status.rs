@@ -42,14 +42,13 @@ impl Core {
     fn status_now(&self) -> Status {
         let mut reports = self.parts.gpus.report();
         let gpu_warnings = self.parts.gpus.warnings();
-        let mut inner = self.lock();
-        let containers: Vec<report::Container> = {
-            let names: Vec<String> = inner.containers.keys().cloned().collect();
-            names
-                .iter()
-                .filter_map(|name| self.container_report(&mut inner, name))
-                .collect()
-        };
+        let names: Vec<String> = self.lock().containers.keys().cloned().collect();
+        // Those who attach come in between.
+        let containers: Vec<report::Container> = names
+            .iter()
+            .filter_map(|name| self.container_report(&mut self.lock(), name))
+            .collect();
+        let inner = self.lock();
         for device in &mut reports {
             device.promised_bytes = promise::promised(inner.specs(), &device.device);
             device.active = active(&containers, device);
