@@ -291,6 +291,20 @@ impl Running {
         }
     }
 
+    /// Whether it has not ended, nor been waited for.
+    #[must_use]
+    pub fn alive(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| !state.starts_with('Z'))
+    }
+
+    /// What it or the library has complained of so far.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
     fn read(&self, name: &str) -> String {
         let bytes = fs::read(self.dir.path().join(name)).unwrap();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -14,19 +14,24 @@
 mod account;
 mod artefacts;
 mod client;
+mod daemon;
 mod limits;
 mod lookups;
 mod old_driver;
 mod program;
+mod progress;
+pub mod report;
 mod sim;
 mod steps;
 
 pub use account::{Account, Device, Process, Tenant};
 pub use artefacts::{Artefacts, artefacts, workspace};
 pub use client::{Client, Finished, Running};
+pub use daemon::Daemon;
 pub use lookups::{Lookup, Replay, real_drivers, recorded_lists, write_queries};
 pub use old_driver::driver_without;
 pub use program::{library, program};
+pub use progress::{Load, Progress, Work};
 pub use sim::Sim;
 pub use steps::{Answer, Steps};
 

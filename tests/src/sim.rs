@@ -49,6 +49,27 @@ impl Sim {
         self
     }
 
+    /// What a program needs to find this simulation: its variables, nothing of a quota.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let own = self
+            .env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        std::iter::once(("GPU_SIM", self.name.as_str())).chain(own)
+    }
+
+    /// Notes what a daemon lets a container hold, in the words of its configuration, for the comparison at the end.
+    pub fn allow(&self, container: &str, memory: &str) {
+        let variables = [
+            ("GPU_QUOTA_GROUP", container),
+            ("GPU_SIM_TENANT", container),
+            ("GPU_QUOTA_MEMORY", memory),
+        ];
+        let _ = self
+            .limits
+            .note(&variables.map(|(name, value)| (name.into(), value.into())));
+    }
+
     /// The simulation's name, which is the name of its clients' default group as well.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -1,16 +1,21 @@
-//! A test that `tests/README.md` names is one that there is.
+//! A test that a table of the documentation names is one that there is.
 
 use std::path::Path;
 
 use super::{File, Finding};
 
-/// Where rows of reported behaviours name the tests that show them, as `` `file::function` ``.
-const TABLE: &str = "tests/README.md";
+/// Where rows name the tests that show them, as `` `file::function` ``: reported behaviours, and what tenants have tried.
+const TABLES: [&str; 2] = ["tests/README.md", "docs/threat-model.md"];
 
 pub(super) fn check(files: &[File]) -> Vec<Finding> {
-    let Some(table) = files.iter().find(|file| file.path == Path::new(TABLE)) else {
-        return Vec::new();
-    };
+    let tables = TABLES
+        .iter()
+        .filter_map(|path| files.iter().find(|file| file.path == Path::new(path)));
+    tables.flat_map(|table| gone(table, files)).collect()
+}
+
+/// The tests that one table names and that there are not.
+fn gone(table: &File, files: &[File]) -> Vec<Finding> {
     let exists = |file: &str, function: &str| {
         let definition = format!("fn {function}(");
         files.iter().any(|source| {
@@ -29,7 +34,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         .filter(|(_, (file, function))| !exists(file, function))
         .map(|(line, (file, function))| Finding {
             error: true,
-            path: TABLE.into(),
+            path: table.path.clone(),
             line,
             what: format!("there is no test {file}::{function}"),
         })
@@ -51,15 +56,17 @@ mod tests {
     fn a_test_that_is_gone_is_named_by_its_line() {
         let files = [
             file(
-                TABLE,
+                TABLES[0],
                 "| 1 | `memory::there`, `memory::gone` |\n| 2 | `folder::deep` |\n",
             ),
+            file(TABLES[1], "| all | `memory::never` |\n"),
             file("tests/tests/memory.rs", "#[test]\nfn there() {}\n"),
             file("tests/tests/folder/part.rs", "#[test]\nfn deep() {}\n"),
         ];
         let findings = check(&files);
-        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings.len(), 2, "{findings:?}");
         assert_eq!(findings[0].line, 1);
         assert_eq!(findings[0].what, "there is no test memory::gone");
+        assert_eq!(findings[1].path, Path::new(TABLES[1]));
     }
 }
