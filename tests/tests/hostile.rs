@@ -18,6 +18,8 @@ use quota_tests::{
 
 const CONTEXT: u64 = 300 * MIB;
 const LIMIT: u64 = 2 * GIB;
+/// What the daemon may have logged: a line a question would be a way to fill a disk.
+const LOG: usize = 256 << 10;
 /// What the daemon may have grown by when everything is over. Its allocator keeps some of what it had.
 const GROWTH: u64 = 8 * MIB;
 
@@ -140,7 +142,9 @@ impl<'a> Scene<'a> {
         let grown = daemon.resident().saturating_sub(self.resident);
         println!("the daemon has grown by {} KiB", grown / 1024);
         assert!(grown < GROWTH, "by {grown} bytes");
-        assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+        let log = daemon.log();
+        assert!(!log.contains("panicked"), "{log}");
+        assert!(log.len() < LOG, "{} bytes of log: {}", log.len(), &log[..2000]);
         // And whoever was hostile may behave from now on.
         let _ = daemon.client("hostile", "hold").arg("600").run().ok();
     }
@@ -222,7 +226,7 @@ fn usage_that_grows() {
     assert_eq!(late.number("result"), 0);
     let grown: u64 = hostile.line("grown=")["grown=".len()..].parse().unwrap();
     println!("the file grew to {grown} bytes");
-    assert!(grown < 64 * MIB, "{grown} bytes of the host's memory");
+    assert!(grown <= 256 * MIB, "{grown} bytes of the host's memory");
     hostile.go_on();
     let _ = hostile.finish();
     scene.holds();

@@ -20,7 +20,9 @@ fn every_test_named_in_the_table_exists() {
         .filter(|line| line.starts_with("| ") && line.contains("::"))
     {
         for name in row.split('`').skip(1).step_by(2) {
-            let (file, test) = name.split_once("::").unwrap();
+            let Some((file, test)) = name.split_once("::") else {
+                continue;
+            };
             let source = std::fs::read_to_string(dir.join(format!("tests/{file}.rs"))).unwrap();
             let declared = source.split(&format!("fn {test}()")).next().unwrap();
             assert!(declared.len() < source.len(), "no test {name}");
