@@ -33,7 +33,8 @@ impl Identity {
     pub fn own() -> Self {
         // SAFETY: asks for a number.
         let pid = u32::try_from(unsafe { libc::getpid() }).unwrap_or(0);
-        let stat = stat(pid);
+        // Not by the number: `/proc` may be of another pid namespace, where it is somebody else's.
+        let stat = stat_at("/proc/self/stat\0");
         Self {
             pid,
             start: stat.as_ref().map_or(0, |stat| stat.start),
@@ -87,11 +88,36 @@ struct Stat {
     image: u64,
 }
 
-/// Reads `/proc/<pid>/stat`.
+/// Reads `/proc/<pid>/stat`, if `/proc` is of this process's pid namespace: a process that was started in a namespace of its
+/// own without a new mount sees an outer one, in which the pid is somebody else's.
 fn stat(pid: u32) -> Option<Stat> {
+    // SAFETY: asks for a number.
+    let own = u32::try_from(unsafe { libc::getpid() }).ok();
+    if own != pid_in_proc() {
+        return None;
+    }
+    stat_at(&format!("/proc/{pid}/stat\0"))
+}
+
+/// By what pid `/proc` knows this process.
+fn pid_in_proc() -> Option<u32> {
+    let mut buffer = [0_u8; 16];
+    // SAFETY: a NUL-terminated path, and the buffer's own length.
+    let length = unsafe {
+        libc::readlink(
+            c"/proc/self".as_ptr(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+        )
+    };
+    let text = buffer.get(..usize::try_from(length).ok()?)?;
+    core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Reads a file as `/proc/<pid>/stat` is; `path` ends in NUL.
+fn stat_at(path: &str) -> Option<Stat> {
     let mut buffer = [0_u8; 1024];
-    let text = read(&format!("/proc/{pid}/stat\0"), &mut buffer)?;
-    parse(text)
+    parse(read(path, &mut buffer)?)
 }
 
 fn parse(text: &[u8]) -> Option<Stat> {

@@ -4,6 +4,7 @@
 //   hostile_forks crowd   600 children that attach and stay; prints granted=COUNT
 // link: -ldl
 #include "hostile.h"
+#include <sys/prctl.h>
 
 static void loop(void) {
     for (int rounds = 0; !told_to_end(); rounds++) {
@@ -11,6 +12,7 @@ static void loop(void) {
         pid_t child = fork();
         MUST(child >= 0);
         if (!child) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             ask_as(ATTACH, (uint32_t)getpid());
             for (;;) pause();
         }
@@ -27,6 +29,7 @@ static void crowd(void) {
         pid_t child = fork();
         MUST(child >= 0);
         if (!child) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             char yes = 'n';
             // A socket that is full for the moment is asked again, as the library does.
             for (int tries = 0; tries < 200 && yes == 'n'; tries++) {

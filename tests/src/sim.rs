@@ -142,7 +142,9 @@ impl Sim {
         self.limits.check(&self.account())
     }
 
-    fn file(&self) -> PathBuf {
+    /// The file that the simulation lives in.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
         // SAFETY: geteuid takes no argument and cannot fail.
         let uid = unsafe { libc::geteuid() };
         format!("/dev/shm/gpu-sim.{uid}.{}", self.name).into()

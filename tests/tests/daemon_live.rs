@@ -9,6 +9,7 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -302,14 +303,16 @@ fn comes_and_goes(prefix: &[&str]) -> Option<quota_tests::report::Registered> {
         println!("skipped: {prefix:?} may not be made");
         return None;
     }
+    // By its path it is the same simulation for every user.
     let sim = Sim::new();
+    let file = sim.file();
+    let sim = sim.with("GPU_SIM", file.to_str().unwrap());
     let daemon = Daemon::start(&sim, CONFIG);
     let path = format!("/usr/bin/{}", prefix[0]);
-    let mut client = daemon.command_in("a", Path::new(&path));
-    client = client.args(&prefix[1..]).arg(program("hold")).arg("100");
-    let mut client = client
-        .env("GPU_SIM", format!("/dev/shm/{}-any", sim.name()))
-        .spawn();
+    let client = daemon.command_in("a", Path::new(&path));
+    let client = client.args(&prefix[1..]).arg(program("hold")).arg("100");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let mut client = client.spawn();
     assert_eq!(client.line("result"), "result=0");
     client.line("ready");
     let known = daemon.processes("a");
@@ -340,8 +343,7 @@ fn comes_and_goes(prefix: &[&str]) -> Option<quota_tests::report::Registered> {
         begin.elapsed()
     );
     assert_eq!(daemon.share("a").memory_used_bytes, 0);
-    drop(client);
-    drop(std::fs::remove_file(format!("/dev/shm/{}-any", sim.name())));
+    client.kill();
     known.into_iter().next()
 }
 
