@@ -366,8 +366,10 @@ fn another_version_takes_over() {
         daemon.terminate();
         daemon.restart();
         exact(&daemon, &sim, &loads);
+        // An optimised build may have the number in its instructions, where it is not found.
         println!("{} now", daemon.status().daemon.version);
-        assert_eq!(daemon.status().daemon.version == other, executable == newer);
+        let about = std::fs::read_link(format!("/proc/{}/exe", daemon.pid())).unwrap();
+        assert_eq!(about, executable.canonicalize().unwrap());
     }
     daemon.set("b", "memory", "1GiB").unwrap();
     for (_, load) in &loads {
