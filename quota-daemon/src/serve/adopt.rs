@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use crate::metrics::Counters;
-use crate::model::{Origin, Spec};
+use crate::model::{Origin, Spec, check_name};
 use crate::output::count;
 
 use super::Error;
 use super::clients;
 use super::core::{Core, Inner};
+use super::files::Files;
 use super::persist::Kept;
+use super::policy;
 use super::promise;
 
 /// A container that is to be: as declared, and what the configuration says if a live change says otherwise.
@@ -38,7 +40,8 @@ impl Core {
             oversubscribe,
         )?;
         inner.contexts.clone_from(&kept.contexts);
-        let wanted = self.wanted(&inner.config.containers, kept);
+        let mut wanted = self.wanted(&inner.config.containers, kept);
+        self.add_undeclared(&mut wanted);
         for (spec, base) in wanted.into_values() {
             self.adopt(&mut inner, spec, base);
         }
@@ -88,6 +91,30 @@ impl Core {
             }
         }
         wanted
+    }
+
+    /// Containers with living processes of which nobody knows any more what was declared: their policies say it.
+    fn add_undeclared(&self, wanted: &mut Wanted) {
+        let Ok(entries) = fs::read_dir(self.state.path().join("clients")) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if wanted.contains_key(&name) || check_name(&name).is_err() || !self.has_living(&name) {
+                continue;
+            }
+            match Files::open(&self.state, &name) {
+                Ok(files) => {
+                    tracing::warn!(
+                        container = name,
+                        "declared nowhere; it keeps what its policy says"
+                    );
+                    let spec = policy::spec_of(&name, files.policy());
+                    wanted.insert(name, (spec, None));
+                }
+                Err(error) => tracing::error!(container = name, "{error}"),
+            }
+        }
     }
 
     /// Whether a process lives that an earlier daemon has noted.

@@ -14,6 +14,11 @@ use rustix::thread::futex;
 /// Nobody rings more often than this without being made to wait longer and longer.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
+/// Nobody sleeps longer in one go, whatever a tenant does.
+const ASLEEP: futex::Timespec = futex::Timespec {
+    tv_sec: 60,
+    tv_nsec: 0,
+};
 const STACK: usize = 64 * 1024;
 
 /// Whether anything has happened that those who share out time should look at.
@@ -48,12 +53,12 @@ impl Signal {
     }
 }
 
-/// The thread of one container's bell.
+/// A container's bell. Its thread ends soon after this is dropped; nobody waits for it, because a tenant can keep it asleep
+/// for a while (whoever can read a futex word can have its sleepers moved to another, see `FUTEX_REQUEUE`).
 #[derive(Debug)]
 pub(super) struct Bell {
     policy: Arc<map::Write>,
     ended: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Bell {
@@ -66,13 +71,12 @@ impl Bell {
             .name("bell".into())
             .stack_size(STACK)
             .spawn(move || listen(&its_policy, &its_end, &signal));
-        if let Err(error) = &thread {
+        if let Err(error) = thread {
             tracing::warn!("no thread for a container's bell: {error}");
         }
         Self {
             policy: policy.clone(),
             ended,
-            thread: thread.ok(),
         }
     }
 }
@@ -80,31 +84,26 @@ impl Bell {
 impl Drop for Bell {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // It may be about to fall asleep: woken until it has gone.
-        while !thread.is_finished() {
-            wake(&self.policy);
-            thread::sleep(Duration::from_micros(100));
-        }
-        let _ = thread.join();
+        // SYNC POINT with `listen`, which reads the word before it asks whether to end: it sees the end, or does not sleep.
+        let bell = &self.policy.header.bell;
+        bell.fetch_add(1, Ordering::SeqCst);
+        let _ = futex::wake(bell, futex::Flags::empty(), u32::MAX >> 1);
     }
-}
-
-fn wake(policy: &map::Write) {
-    let _ = futex::wake(&policy.header.bell, futex::Flags::empty(), u32::MAX >> 1);
 }
 
 fn listen(policy: &map::Write, ended: &AtomicBool, signal: &Signal) {
     let bell = &policy.header.bell;
     let mut pause = PAUSE;
-    while !ended.load(Ordering::SeqCst) {
+    loop {
+        let value = bell.load(Ordering::SeqCst);
+        if ended.load(Ordering::SeqCst) {
+            return;
+        }
         let before = Instant::now();
-        let value = bell.load(Ordering::Relaxed);
-        match futex::wait(bell, futex::Flags::empty(), value, None) {
+        match futex::wait(bell, futex::Flags::empty(), value, Some(&ASLEEP)) {
             Ok(()) => signal.ring(),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::TIMEDOUT) => continue,
             Err(error) => {
                 tracing::error!("a bell cannot be listened to: {error}");
                 return;
@@ -116,10 +115,7 @@ fn listen(policy: &map::Write, ended: &AtomicBool, signal: &Signal) {
         } else {
             PAUSE
         };
-        let until = Instant::now() + pause;
-        while !ended.load(Ordering::SeqCst) && Instant::now() < until {
-            thread::sleep(PAUSE);
-        }
+        thread::sleep(pause);
     }
 }
 
@@ -150,5 +146,27 @@ mod tests {
             assert!(heard.load(Ordering::SeqCst));
         });
         drop(bell);
+    }
+
+    #[test]
+    fn who_moves_the_sleeper_elsewhere_does_not_hold_up_the_daemon() {
+        let file = tempfile::tempfile().unwrap();
+        let policy = Arc::new(map::Write::from_file(file.as_fd()).unwrap());
+        let signal = Arc::new(Signal::default());
+        let bell = Bell::hang(&policy, &signal);
+        let reader = map::Read::from_file(file.as_fd()).unwrap();
+        let elsewhere = std::sync::atomic::AtomicU32::new(0);
+        let start = Instant::now();
+        let flags = futex::Flags::empty();
+        while futex::requeue(&reader.get().header.bell, flags, 0, 1, &elsewhere) != Ok(1) {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "nobody sleeps there"
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Returns; the thread ends when it has slept.
+        drop(bell);
+        let _ = futex::wake(&elsewhere, flags, 1);
     }
 }

@@ -231,11 +231,8 @@ fn listener<'a>(inner: &'a mut Inner, container: Option<&str>) -> Option<&'a mut
 
 /// By what those at the host's socket are told apart.
 fn whose(connection: &OwnedFd) -> String {
-    let pid = peer::credentials(connection).map_or(0, |credentials| credentials.pid);
-    u32::try_from(pid)
-        .ok()
-        .and_then(|pid| peer::cgroup(pid).ok())
-        .unwrap_or_default()
+    let pid = crate::peer::of(connection).map_or(0, |peer| peer.pid);
+    peer::cgroup(pid).unwrap_or_default()
 }
 
 /// Where as many wait at a socket as may, whoever has the most of them loses the oldest. `true` if somebody has.

@@ -41,9 +41,10 @@ pub(super) enum Nobody {
 /// # Errors
 /// It cannot be told.
 pub(super) fn peer(socket: impl AsFd) -> Result<Peer, Nobody> {
-    let credentials = credentials(&socket).map_err(|error| Nobody::Refused(error.to_string()))?;
-    // A raw call, because a pid of 0 has no place in a type that says it is none.
-    let pid = Pid::from_raw(credentials.pid).ok_or(Nobody::Foreign)?;
+    let credentials =
+        crate::peer::of(&socket).map_err(|error| Nobody::Refused(error.to_string()))?;
+    let pid = i32::try_from(credentials.pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(Nobody::Foreign)?;
     let (pidfd, certain) = match option::<libc::c_int>(&socket, SO_PEERPIDFD) {
         // SAFETY: a descriptor that the kernel has just made for us.
         Ok(descriptor) => (unsafe { OwnedFd::from_raw_fd(descriptor) }, true),
@@ -57,19 +58,11 @@ pub(super) fn peer(socket: impl AsFd) -> Result<Peer, Nobody> {
         return Err(Nobody::Gone);
     }
     Ok(Peer {
-        pid: u32::try_from(credentials.pid).map_err(|_| Nobody::Foreign)?,
+        pid: credentials.pid,
         uid: credentials.uid,
         pidfd,
         certain,
     })
-}
-
-/// Pid and user of who has connected; pid 0 is somebody of a pid namespace that is not ours to see.
-///
-/// # Errors
-/// The kernel refuses.
-pub(super) fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
-    option(&socket, libc::SO_PEERCRED)
 }
 
 /// Whether the process of a pidfd has ended.

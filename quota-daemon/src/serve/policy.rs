@@ -9,7 +9,7 @@ use quota_abi::policy::{NO_LIMIT, Policy, Row, Turn, mode};
 use quota_abi::sync::{AtomicU32, AtomicU64, Ordering};
 use rustix::thread::futex;
 
-use crate::model::{Compute, Device, Quota, Selector, Spec, Uuid};
+use crate::model::{Compute, Device, Origin, Quota, Selector, Spec, Uuid};
 use crate::sharing;
 
 /// Bytes that a context is charged where nothing is known.
@@ -163,6 +163,38 @@ fn withdraw(row: &Row) {
     wake(row);
 }
 
+/// What a policy says, as a declaration: where nobody knows any more what was declared.
+#[must_use]
+pub(super) fn spec_of(name: &str, policy: &Policy) -> Spec {
+    let quota = |row: &Row| {
+        let (mode, memory) = (
+            row.mode.load(Ordering::Relaxed),
+            row.memory.load(Ordering::Relaxed),
+        );
+        let ppm = row.rate.load(Ordering::Relaxed);
+        Quota {
+            memory_bytes: (memory != NO_LIMIT).then_some(memory),
+            compute: match mode & mode::COMPUTE {
+                0 => Compute::Free,
+                _ => Compute::Limit { ppm },
+            },
+            priority: 0,
+            context_bytes: Some(row.context.load(Ordering::Relaxed)),
+            observe: mode & mode::OBSERVE != 0,
+        }
+    };
+    let rows = policy.rows.iter();
+    Spec {
+        name: name.to_owned(),
+        origin: Origin::Run,
+        cgroups: Vec::new(),
+        every: None,
+        devices: rows
+            .filter_map(|row| Some((Selector::Uuid(Uuid(row.uuid()?)), quota(row))))
+            .collect(),
+    }
+}
+
 /// Ends what an earlier daemon has lent and whose turn it was.
 pub(super) fn forget_loans(row: &Row) {
     row.loan.store(0, Ordering::Relaxed);
@@ -194,7 +226,6 @@ pub(super) fn set_overhead(row: &Row, bytes: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Origin;
     use quota_abi::policy::map;
     use std::os::fd::AsFd;
 

@@ -107,7 +107,7 @@ fn view(regions: &Path) -> Result<(OwnedFd, Option<String>), Error> {
         Err(why) => Ok((
             open_directory(regions)?,
             Some(format!(
-                "policies are handed over without a read-only mount ({why}): root of a container could change its own limits. \
+                "policies are handed over without a read-only mount ({why}): root of a container could change its own limits, or end the daemon. \
                  Start the daemon with CAP_SYS_ADMIN on Linux 5.12 or newer"
             )),
         )),

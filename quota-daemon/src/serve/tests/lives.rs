@@ -161,6 +161,23 @@ fn credit_without_end_is_not_left_to_those_who_come_later() {
 }
 
 #[test]
+fn where_nobody_knows_what_was_declared_the_policy_says_it() {
+    let mut daemon = Daemon::start(ONE);
+    let child = Child::attach(&daemon.socket("a"));
+    wait_until("its memory", || used(&daemon) == 1 << 20);
+    daemon.running = None;
+    std::fs::remove_file(daemon.state().join("containers.json")).unwrap();
+    *daemon.config.lock() = String::new();
+    daemon.restart();
+    let share = daemon.manager().status().containers[0].devices[0].clone();
+    assert_eq!(share.memory_limit_bytes, Some(4 << 30));
+    assert_eq!(share.own_percent, Some(30.0));
+    assert_eq!((used(&daemon), processes(&daemon)), (1 << 20, 1));
+    child.kill();
+    wait_until("its end", || processes(&daemon) == 0);
+}
+
+#[test]
 fn a_second_daemon_names_the_first() {
     let daemon = Daemon::start(ONE);
     let refused = daemon.try_start().err().unwrap().to_string();
