@@ -224,7 +224,13 @@ impl Controller {
 
     /// First everybody else's, then the holder's: two never have it at once.
     fn write_turns(&self, dealer: &Dealer, deal: Deal, device: &DeviceView<'_>) {
-        let taking = |index: usize| self.contenders.iter().any(|one| one.index == index);
+        // In the order of their places, as they were found.
+        let taking = |index: usize| {
+            let place = self
+                .contenders
+                .binary_search_by_key(&index, |one| one.index);
+            place.is_ok()
+        };
         for (index, member) in device.members.iter().enumerate() {
             let held = dealer.holder() == Some(member.container);
             let turn = match deal {
