@@ -28,7 +28,7 @@ mod timeline;
 
 pub use account::{OutOfMemory, Usage};
 pub use card::{Card, Pci, driver_release};
-pub use clock::now_ns;
+pub use clock::{now_ns, own_ns};
 pub use config::{Config, ConfigError, DeviceSpec, parse_size, variable};
 pub use layout::{MAX_DEVICES, MAX_PROCESSES};
 pub use member::Member;

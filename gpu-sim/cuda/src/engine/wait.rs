@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use gpu_sim_core::now_ns;
+use gpu_sim_core::{now_ns, own_ns};
 
 use super::drive::drive;
 use super::lock;
@@ -60,9 +60,10 @@ impl Futex {
             }
             return;
         }
+        let own = own_ns(deadline);
         let until = libc::timespec {
-            tv_sec: libc::time_t::try_from(deadline / 1_000_000_000).unwrap_or(libc::time_t::MAX),
-            tv_nsec: libc::c_long::try_from(deadline % 1_000_000_000).unwrap_or(0),
+            tv_sec: libc::time_t::try_from(own / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+            tv_nsec: libc::c_long::try_from(own % 1_000_000_000).unwrap_or(0),
         };
         let timeout = if deadline == u64::MAX {
             std::ptr::null()
