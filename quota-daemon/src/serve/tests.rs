@@ -1,6 +1,7 @@
 //! The daemon as a library, and tenants that are this test process or its children.
 
 mod attach;
+mod counts;
 mod hostile;
 mod lives;
 mod manage;

@@ -125,3 +125,23 @@ fn at_the_hosts_socket_nobody_without_a_rule_is_let_in() {
     let (answer, _) = ask(&daemon.state().join("host.sock"), &question()).unwrap();
     assert_eq!(answer.status, Status::NoRule);
 }
+
+#[test]
+fn a_container_that_is_full_says_so() {
+    let daemon = Daemon::start(ONE);
+    let core = daemon.running.as_ref().unwrap().core();
+    let nobody = (1..=512).map(|pid| crate::serve::clients::Key { pid, start: 0 });
+    core.lock()
+        .containers
+        .get_mut("a")
+        .unwrap()
+        .clients
+        .extend(nobody);
+    let (answer, files) = ask(&daemon.socket("a"), &question()).unwrap();
+    assert_eq!((answer.status, files.len()), (Status::Refused, 0));
+    assert!(
+        answer.text.contains("512 registered processes"),
+        "{}",
+        answer.text
+    );
+}

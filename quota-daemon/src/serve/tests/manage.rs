@@ -162,3 +162,23 @@ fn the_default_rule_makes_a_container_of_a_cgroup() {
     let rules = std::fs::read_to_string(daemon.state().join("host.cgroups")).unwrap();
     assert!(rules.contains("/**"), "{rules}");
 }
+
+#[test]
+fn a_container_of_run_goes_some_time_after_its_last_process() {
+    let daemon = Daemon::start(TWO);
+    let made = Change {
+        create: true,
+        transient: true,
+        ..memory("r", "1GiB")
+    };
+    assert_eq!(daemon.manager().set(&made).unwrap().origin, Origin::Run);
+    let regions = daemon.state().join("regions/r.policy.1");
+    assert!(regions.exists() && daemon.socket("r").exists());
+    let core = daemon.running.as_ref().unwrap().core();
+    let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+    core.lock().containers.get_mut("r").unwrap().empty_since = long_ago;
+    core.nudge();
+    wait_until("its end", || limit(&daemon, "r").is_none());
+    assert!(!regions.exists() && !daemon.state().join("containers/r").exists());
+    assert_eq!(limit(&daemon, "a"), Some(4 << 30));
+}
