@@ -59,6 +59,22 @@ impl Rate {
         }
     }
 
+    /// `ppm` parts per million, where the whole device is a rate like any other: between one part and all of them.
+    #[must_use]
+    pub const fn up_to_whole(ppm: u32) -> Self {
+        match ppm {
+            0 => Self(1),
+            1_000_000.. => Self(1_000_000),
+            ppm => Self(ppm),
+        }
+    }
+
+    /// Whether it is the whole device.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.0 == 1_000_000
+    }
+
     /// Parts per million.
     #[must_use]
     pub const fn ppm(self) -> u32 {
@@ -201,6 +217,22 @@ impl Bucket {
     pub fn refill(&self, now: u64, own: Rate) -> i64 {
         let last = self.refilled_at.load(Relaxed);
         let rate = self.agree(now, own);
+        self.fill(last, now, rate, own)
+    }
+
+    /// The same where one authority says what the rate is: taken up at once, in whatever direction. The time since the last
+    /// refill is credited at the lower of the two.
+    pub fn impose(&self, now: u64, rate: Rate) -> i64 {
+        let last = self.refilled_at.load(Relaxed);
+        let before = self.rate().unwrap_or(rate);
+        if self.rate.load(Relaxed) != rate.ppm() {
+            self.rate.store(rate.ppm(), Relaxed);
+        }
+        self.fill(last, now, before.min(rate), rate)
+    }
+
+    /// Credits the time since `last` at `rate`; begins at `own`.
+    fn fill(&self, last: u64, now: u64, rate: Rate, own: Rate) -> i64 {
         if last == 0 {
             if self.stamp(last, now) {
                 self.raise(own.resume(), own.burst());
@@ -250,6 +282,11 @@ impl Bucket {
             self.level.fetch_sub(gpu_ns.min(MOST_CHARGED), Relaxed);
             self.charged.fetch_add(gpu_ns.unsigned_abs(), Relaxed);
         }
+    }
+
+    /// Forgives debt, and gives what is missing to this level.
+    pub fn lift(&self, level: i64) {
+        self.level.fetch_max(level, Relaxed);
     }
 
     /// Gives back what was charged and not used. The level rises to no more than what a second earns: debt that was
@@ -331,7 +368,8 @@ impl Bucket {
 
     /// The rate it fills at.
     pub fn rate(&self) -> Option<Rate> {
-        Rate::from_ppm(self.rate.load(Relaxed))
+        let ppm = self.rate.load(Relaxed);
+        (ppm > 0).then(|| Rate::up_to_whole(ppm))
     }
 
     /// The word that waiting threads sleep on.
@@ -654,6 +692,44 @@ mod tests {
             bucket.refill(BEGIN + 120 * MS, rate(30)),
             begin + 3 * MS_GPU
         );
+    }
+
+    #[test]
+    fn an_imposed_rate_holds_at_once_in_both_directions() {
+        let bucket = Bucket::default();
+        bucket.impose(BEGIN, rate(30));
+        bucket.charge(100 * MS_GPU);
+        let begin = bucket.level();
+        // Raised: what has gone by was earned at the lower rate, what comes is at the higher one.
+        assert_eq!(bucket.impose(BEGIN + 10 * MS, rate(60)), begin + 3 * MS_GPU);
+        assert_eq!(bucket.impose(BEGIN + 20 * MS, rate(60)), begin + 9 * MS_GPU);
+        // Lowered: nobody's lease holds it up.
+        assert_eq!(
+            bucket.impose(BEGIN + 30 * MS, rate(10)),
+            begin + 10 * MS_GPU
+        );
+        assert_eq!(
+            bucket.impose(BEGIN + 40 * MS, rate(10)),
+            begin + 11 * MS_GPU
+        );
+        assert_eq!(bucket.rate(), Some(rate(10)));
+    }
+
+    #[test]
+    fn the_whole_device_is_a_rate_where_it_is_imposed() {
+        let bucket = Bucket::default();
+        let whole = Rate::up_to_whole(2_000_000);
+        assert!(whole.is_whole() && !Rate::up_to_whole(999_999).is_whole());
+        assert_eq!(Rate::up_to_whole(0).ppm(), 1);
+        bucket.impose(BEGIN, whole);
+        bucket.charge(100 * MS_GPU);
+        let begin = bucket.level();
+        assert_eq!(bucket.impose(BEGIN + 10 * MS, whole), begin + 10 * MS_GPU);
+        assert_eq!(bucket.rate(), Some(whole));
+        bucket.lift(1);
+        assert_eq!(bucket.level(), 1);
+        bucket.lift(0);
+        assert_eq!(bucket.level(), 1);
     }
 
     /// Each process enforces its own rate on what the whole group uses.

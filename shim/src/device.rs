@@ -8,7 +8,7 @@ use quota_abi::devices;
 use quota_abi::events::{self, Event, What};
 use quota_abi::layout::{DeviceRow, Region};
 use quota_abi::ledger::{Asker, Ledger, Patience, Verdict};
-use quota_abi::policy::{NO_LIMIT, Row, mode};
+use quota_abi::policy::{NO_LIMIT, Policy, Row, mode};
 use quota_abi::settings::CONTEXT_DEFAULT;
 use quota_abi::spelling::{Ppm, WHOLE};
 use quota_abi::sync::{AtomicU32, Ordering};
@@ -40,6 +40,8 @@ pub(crate) struct Device {
     pub(crate) number: usize,
     /// What the daemon says of it; nothing without a daemon.
     rule: &'static Row,
+    /// The policy that the rule is of.
+    pub(crate) policy: Option<&'static Policy>,
     /// The most bytes of memory by the variables; [`NO_LIMIT`] is none.
     most: u64,
     /// Share of its time by the variables, if they limit it.
@@ -145,9 +147,14 @@ impl Device {
             ))
         });
         let Some((index, ledger, bucket, row)) = shared else {
-            report::stop(format_args!(
-                "the group has seen too many devices; set GPU_QUOTA_GROUP to a new name"
-            ));
+            report::stop(match attached.policy {
+                Some(_) => format_args!(
+                    "the container's region has no room for another device; restart its processes, the daemon clears it then"
+                ),
+                None => format_args!(
+                    "the group has seen too many devices; set GPU_QUOTA_GROUP to a new name"
+                ),
+            });
             return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
         };
         let context = match attached.policy {
@@ -157,6 +164,7 @@ impl Device {
         Ok(Self {
             number: usize::try_from(number).unwrap_or(0),
             rule,
+            policy: attached.policy,
             most: settings.memory.of(shown, &uuid).unwrap_or(NO_LIMIT),
             compute: settings.compute.of(shown, &uuid),
             context: settings.context.unwrap_or(context),
@@ -318,6 +326,11 @@ impl Device {
     /// Its GPU time, shared by the group.
     pub(crate) fn bucket(&self) -> &'static Bucket {
         self.bucket
+    }
+
+    /// What the daemon says of it; nothing without a daemon.
+    pub(crate) fn rule(&self) -> &'static Row {
+        self.rule
     }
 
     /// Share of its time by the variables, if they limit it.

@@ -5,6 +5,8 @@
 #
 #   setuid.sh DIR SHIM SIM PROGRAM
 #
+# With CONTAINER set, that folder is where a container's own socket is looked for.
+#
 # DIR is an empty folder that everybody may enter. Prints "plain: ..." and "setuid: ..." lines.
 set -eu
 dir=$1 shim=$2 sim=$3 program=$4
@@ -20,6 +22,14 @@ mount --bind "$dir/etc" /etc
 echo "$dir/sim" >/etc/ld.so.conf.d/000-test.conf
 ldconfig -X
 echo "$dir/libquota_shim.so" >/etc/ld.so.preload
+
+if [ -n "${CONTAINER:-}" ]; then
+    mkdir "$dir/run"
+    mount --bind "$CONTAINER" "$dir/run"
+    mount -t tmpfs none /run
+    mkdir -p /run/gpu-quota/container
+    mount --move "$dir/run" /run/gpu-quota/container
+fi
 
 chmod 1777 "$dir/shared"
 for kind in plain setuid; do

@@ -18,6 +18,8 @@ use crate::report;
 
 /// For how long a daemon that is away is waited for, ns: time enough to be replaced by a newer one.
 const PATIENCE: u64 = 5_000_000_000;
+/// The same for one that was waited for in vain before.
+const IMPATIENCE: u64 = 50_000_000;
 /// The first pause between two tries, ns, and the longest.
 const PAUSES: (u64, u64) = (20_000_000, 100_000_000);
 /// No more of the list of cgroups is read.
@@ -45,14 +47,18 @@ pub(super) fn in_container() -> bool {
 }
 
 /// Finds the daemon that rules this process, and asks it. `None`: none does, and the variables count.
-pub(super) fn seek(named: Option<&str>, purpose: Purpose) -> Result<Option<Granted>, Refusal> {
+pub(super) fn seek(
+    named: Option<&str>,
+    purpose: Purpose,
+    patient: bool,
+) -> Result<Option<Granted>, Refusal> {
+    let asker = Asker::new(purpose, patient);
     if in_container() {
-        return required(|| CONTAINER_SOCKET.into(), purpose).map(Some);
+        return asker.required(|| CONTAINER_SOCKET.into()).map(Some);
     }
     if let Some(named) = named {
-        return required(|| socket_at(Path::new(named)), purpose).map(Some);
+        return asker.required(|| socket_at(Path::new(named))).map(Some);
     }
-    let asker = Asker::new(purpose);
     match asker.ask(Path::new(HOST_SOCKET)) {
         Reply::NoRule => Ok(None),
         Reply::Away(_) if !is_listed() => Ok(None),
@@ -85,22 +91,6 @@ fn is_listed() -> bool {
         .any(|pattern| !pattern.is_empty() && cgroups::matches(pattern, own))
 }
 
-/// Asks a daemon that must answer.
-fn required(place: impl Fn() -> PathBuf, purpose: Purpose) -> Result<Granted, Refusal> {
-    let asker = Asker::new(purpose);
-    let socket = place();
-    match asker.wait(place)? {
-        Some(granted) => Ok(granted),
-        None => Err(Refusal {
-            code: CUresult::CUDA_ERROR_NOT_PERMITTED,
-            text: format!(
-                "the daemon at {} has no rule for this process; declare a container for its cgroup, or a default",
-                socket.display()
-            ),
-        }),
-    }
-}
-
 struct Asker {
     purpose: Purpose,
     me: Identity,
@@ -108,11 +98,27 @@ struct Asker {
 }
 
 impl Asker {
-    fn new(purpose: Purpose) -> Self {
+    fn new(purpose: Purpose, patient: bool) -> Self {
+        let patience = if patient { PATIENCE } else { IMPATIENCE };
         Self {
             purpose,
             me: Identity::own(),
-            deadline: now().saturating_add(PATIENCE),
+            deadline: now().saturating_add(patience),
+        }
+    }
+
+    /// Asks a daemon that must answer.
+    fn required(&self, place: impl Fn() -> PathBuf) -> Result<Granted, Refusal> {
+        let socket = place();
+        match self.wait(place)? {
+            Some(granted) => Ok(granted),
+            None => Err(Refusal {
+                code: CUresult::CUDA_ERROR_NOT_PERMITTED,
+                text: format!(
+                    "the daemon at {} has no rule for this process; declare a container for its cgroup, or a default",
+                    socket.display()
+                ),
+            }),
         }
     }
 

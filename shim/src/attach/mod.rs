@@ -48,7 +48,8 @@ pub(crate) fn attach() -> Outcome {
         Ok(None) => return Outcome::Aside,
         Err(()) => return Outcome::Refused(CUresult::CUDA_ERROR_NOT_PERMITTED),
     };
-    let granted = signals::held_back(|| daemon::seek(settings.socket.as_deref(), Purpose::Attach));
+    let granted =
+        signals::held_back(|| daemon::seek(settings.socket.as_deref(), Purpose::Attach, true));
     match granted.and_then(|granted| granted.map(Granted::claim).transpose()) {
         Ok(Some((granted, me, slot))) => Outcome::Attached(Box::new(Attached {
             region: granted.region,
@@ -109,6 +110,26 @@ pub(crate) struct Seen {
     pub(crate) visible: Option<String>,
 }
 
+/// Why a quota cannot be shown.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Unseen {
+    /// It cannot be had.
+    ForGood,
+    /// Its daemon is away.
+    Away,
+}
+
+impl Unseen {
+    /// Says why, but not again and again.
+    fn because(refusal: &Refusal, first: bool) -> Self {
+        let away = refusal.code == CUresult::CUDA_ERROR_SYSTEM_NOT_READY;
+        if first || !away {
+            report::stop(format_args!("{}", refusal.text));
+        }
+        if away { Self::Away } else { Self::ForGood }
+    }
+}
+
 /// Where limits and usage are.
 pub(crate) enum Source {
     /// In the variables, and in the region of this group once anybody has made it.
@@ -119,20 +140,20 @@ pub(crate) enum Source {
 
 /// The quota of a process that asks NVML and never CUDA. Takes no slot and creates no file. `None` where nobody wants a
 /// limit; an error has been said. What an attached process has found already is `known`: its variables may have changed
-/// since.
-pub(crate) fn view(known: Option<&Attached>) -> Result<Option<Seen>, ()> {
+/// since. A daemon that is away is waited for if the asker is `patient`.
+pub(crate) fn view(known: Option<&Attached>, patient: bool) -> Result<Option<Seen>, Unseen> {
     let (settings, daemon) = match known {
         Some(known) => {
             let daemon = known.policy.map(|policy| (policy, known.region));
             (known.settings.clone(), daemon)
         }
         None => {
-            let Some(settings) = given()? else {
+            let Some(settings) = given().map_err(|()| Unseen::ForGood)? else {
                 return Ok(None);
             };
-            let found =
-                signals::held_back(|| daemon::seek(settings.socket.as_deref(), Purpose::View));
-            let found = found.map_err(|refusal| report::stop(format_args!("{}", refusal.text)))?;
+            let named = settings.socket.as_deref();
+            let found = signals::held_back(|| daemon::seek(named, Purpose::View, patient));
+            let found = found.map_err(|refusal| Unseen::because(&refusal, patient))?;
             (settings, found.map(|found| (found.policy, found.region)))
         }
     };

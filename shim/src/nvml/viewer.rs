@@ -9,13 +9,13 @@ use quota_abi::policy::{NO_LIMIT, Policy, Row, mode};
 use quota_abi::region::Mapped;
 use quota_abi::settings::{Settings, Utilization};
 use quota_abi::spelling::{self, Ppm, WHOLE};
-use quota_abi::sync::{AtomicPtr, Ordering};
+use quota_abi::sync::{AtomicBool, AtomicPtr, Ordering};
 use quota_abi::{devices, slots};
 
 use super::pages::List;
 use super::parts::{self, Part};
 use super::visible;
-use crate::attach::{self, Seen, Source};
+use crate::attach::{self, Seen, Source, Unseen};
 use crate::guard::Aside;
 use crate::memory::view;
 use crate::{process, time};
@@ -105,7 +105,10 @@ impl Members {
 /// More instances than a GPU can have.
 const MOST_PARTS: usize = 8;
 
-/// Made by the first question, and never changed.
+/// Whether the daemon was waited for in vain. A monitor asks again and again, and sees it when it is back.
+static AWAY: AtomicBool = AtomicBool::new(false);
+
+/// Made by the first question that is answered, and never changed.
 static VIEWER: AtomicPtr<Known> = AtomicPtr::new(core::ptr::null_mut());
 
 enum Known {
@@ -286,10 +289,15 @@ fn known() -> &'static Known {
     if let Some(known) = unsafe { VIEWER.load(Ordering::Acquire).as_ref() } {
         return known;
     }
-    let fresh = Box::into_raw(Box::new(match attach::view(process::attached()) {
+    let patient = !AWAY.load(Ordering::Relaxed);
+    let fresh = Box::into_raw(Box::new(match attach::view(process::attached(), patient) {
+        Err(Unseen::Away) => {
+            AWAY.store(true, Ordering::Relaxed);
+            return &Known::Refused;
+        }
         Ok(Some(seen)) => Known::Limited(Box::new(Viewer::new(seen))),
         Ok(None) => Known::NotLimited,
-        Err(()) => Known::Refused,
+        Err(Unseen::ForGood) => Known::Refused,
     }));
     let first = VIEWER.compare_exchange(
         core::ptr::null_mut(),

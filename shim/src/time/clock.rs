@@ -30,9 +30,9 @@ pub(super) fn now() -> u64 {
     u64::try_from(own.saturating_sub(OFFSET.load(Relaxed))).unwrap_or(0)
 }
 
-/// Sleeps until `at`, or until somebody changes `word` and wakes its sleepers.
-pub(super) fn sleep_until(at: u64, word: &AtomicU32) {
-    let seen = word.load(Relaxed);
+/// Sleeps until `at`, or until somebody changes `word` from what was `seen` and wakes its sleepers. The word may be mapped for
+/// reading only.
+pub(super) fn sleep_until(at: u64, word: &AtomicU32, seen: u32) {
     let own = i64::try_from(at)
         .unwrap_or(i64::MAX)
         .saturating_add(OFFSET.load(Relaxed));
@@ -62,6 +62,18 @@ pub(super) fn sleep_until(at: u64, word: &AtomicU32) {
     }
     // SAFETY: as above.
     unsafe { errno.write(before) };
+}
+
+/// Wakes whoever sleeps on a word, in whatever process. It may be mapped for reading only.
+pub(super) fn wake_all(word: &AtomicU32) {
+    // SAFETY: this thread's error number, which the application may be about to read.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above; a live word.
+    unsafe {
+        let before = errno.read();
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+        errno.write(before);
+    }
 }
 
 /// The line `monotonic SECONDS NANOSECONDS` of the kernel's file.
@@ -98,18 +110,15 @@ mod tests {
     fn a_sleep_ends_at_its_time_or_when_the_word_changes() {
         let word = AtomicU32::new(0);
         let begin = now();
-        sleep_until(begin + 3_000_000, &word);
+        sleep_until(begin + 3_000_000, &word, 0);
         assert!(now() >= begin + 3_000_000);
 
         let begin = now();
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| sleep_until(begin + 60_000_000_000, &word));
+            let sleeper = scope.spawn(|| sleep_until(begin + 60_000_000_000, &word, 0));
             while !sleeper.is_finished() {
                 word.fetch_add(1, Relaxed);
-                // SAFETY: wakes the sleepers of a live word.
-                unsafe {
-                    libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
-                }
+                wake_all(&word);
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });

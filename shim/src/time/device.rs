@@ -2,7 +2,7 @@
 
 use core::ptr;
 
-use quota_abi::bucket::{Bucket, OwnShare, Rate, Taken};
+use quota_abi::bucket::{OwnShare, Taken};
 use quota_abi::sync::{
     AtomicPtr, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
@@ -10,7 +10,9 @@ use quota_abi::sync::{
 
 use super::flight::Flight;
 use super::settler::Settler;
+use super::terms::{Account, Terms};
 use super::try_lock::TryLock;
+use super::waits::Noted;
 
 /// Bytes per microsecond, where a device does not say: 200 GB/s, as slow devices have.
 const SLOW_MEMORY: u32 = 200_000;
@@ -19,23 +21,16 @@ const TRANSFER: i64 = 2_000;
 /// No fill or copy takes longer, however many bytes its arguments name: a second.
 const LONGEST_TRANSFER: i64 = 1_000_000_000;
 
-/// A bucket, this process's rate for it, and the work in flight.
+/// A device's terms, and the work in flight.
 #[derive(Debug)]
 pub(super) struct Device {
-    bucket: AtomicPtr<Bucket>,
-    rate: AtomicU32,
+    terms: AtomicPtr<Terms>,
     /// Bytes that its memory moves in a microsecond; 0: unknown.
     bandwidth: AtomicU32,
     own: OwnShare,
     pub(super) flight: Flight,
     pub(super) settler: TryLock<Settler>,
-}
-
-/// A device's account at one moment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Account {
-    pub(super) bucket: &'static Bucket,
-    pub(super) rate: Rate,
+    pub(super) noted: Noted,
 }
 
 /// Whether work may start now.
@@ -50,21 +45,25 @@ pub(super) enum Admission {
 impl Device {
     pub(super) const fn new() -> Self {
         Self {
-            bucket: AtomicPtr::new(ptr::null_mut()),
-            rate: AtomicU32::new(0),
+            terms: AtomicPtr::new(ptr::null_mut()),
             bandwidth: AtomicU32::new(0),
             own: OwnShare::new(),
             flight: Flight::new(),
             settler: TryLock::new(Settler::new()),
+            noted: Noted::new(),
         }
     }
 
-    /// Sets or lifts the limit. True if there is one now.
-    pub(super) fn limit(&self, bucket: &'static Bucket, rate: Option<Rate>) -> bool {
-        self.rate.store(rate.map_or(0, Rate::ppm), Relaxed);
-        // SYNC POINT: pairs with the load in `account`.
-        self.bucket.store(ptr::from_ref(bucket).cast_mut(), Release);
-        rate.is_some()
+    /// Sets what it goes by from now on.
+    pub(super) fn hold_to(&self, terms: &'static Terms) {
+        // SYNC POINT: pairs with the load in `terms`.
+        self.terms.store(ptr::from_ref(terms).cast_mut(), Release);
+    }
+
+    /// What it goes by.
+    pub(super) fn terms(&self) -> Option<&'static Terms> {
+        // SAFETY: null, or what `hold_to` stored, which is a `&'static Terms`.
+        unsafe { self.terms.load(Acquire).as_ref() }
     }
 
     /// Sets the bandwidth of its memory, in bytes per microsecond.
@@ -85,12 +84,14 @@ impl Device {
             .saturating_add(TRANSFER)
     }
 
-    /// Its account, if it has a limit.
-    pub(super) fn account(&self) -> Option<Account> {
-        let rate = Rate::from_ppm(self.rate.load(Relaxed))?;
-        // SAFETY: null, or what `limit` stored, which is a `&'static Bucket`.
-        let bucket = unsafe { self.bucket.load(Acquire).as_ref() }?;
-        Some(Account { bucket, rate })
+    /// Whether its time is limited, or counted.
+    pub(super) fn is_limited(&self) -> bool {
+        self.terms().is_some_and(Terms::is_limited)
+    }
+
+    /// Its account as it is now, if it has a limit.
+    pub(super) fn account(&self, now: u64) -> Option<Account> {
+        self.terms()?.account(now)
     }
 
     /// Takes `least` or up to `most`, or says how long there will be nothing to take. Who has `waited` goes
@@ -103,13 +104,22 @@ impl Device {
         waited: bool,
         now: u64,
     ) -> Admission {
-        let Account { bucket, rate } = account;
-        bucket.refill(now, rate);
-        let own = self.own.refill(bucket, now, rate);
+        let Account { bucket, rate, .. } = account;
+        account.refill(now);
+        if rate.is_whole() {
+            // Nobody else wants any. What was charged too much is no reason to wait.
+            bucket.lift(1);
+        }
+        let own = match account.terms.own {
+            Some(_) => self.own.refill(bucket, now, rate),
+            // The daemon's rate alone, which the bucket has.
+            None => i64::MAX,
+        };
         let from = if waited { rate.resume() } else { 1 };
         if own < from {
             return Admission::Wait(rate.time_for(rate.resume() - own).max(1));
         }
+        let from = if rate.is_whole() { 1 } else { from };
         match bucket.take(from, least, most) {
             Taken::Granted(amount) => Admission::Granted(amount),
             Taken::Empty(level) => {
@@ -119,9 +129,18 @@ impl Device {
         }
     }
 
-    /// Forgets what a forked child does not have: its parent's work in flight.
+    /// The program has nothing in flight here that we know of, and nothing waits: the container's turn may end.
+    pub(super) fn rest(&self) {
+        if self.flight.is_empty()
+            && let Some(terms) = self.terms()
+        {
+            terms.set_busy(false);
+        }
+    }
+
+    /// Forgets what a forked child does not have: its parent's terms and work in flight.
     pub(super) fn reset(&self) {
-        self.rate.store(0, Relaxed);
+        self.terms.store(ptr::null_mut(), Release);
         self.flight.reset();
         self.settler.release_in_child();
         if let Some(mut settler) = self.settler.try_lock() {

@@ -25,8 +25,12 @@ impl Gpu for Driver {
         clock::now()
     }
 
-    fn sleep_until(&self, at: u64, word: &AtomicU32) {
-        outside(|| clock::sleep_until(at, word));
+    fn sleep_until(&self, at: u64, word: &AtomicU32, seen: u32) {
+        outside(|| clock::sleep_until(at, word, seen));
+    }
+
+    fn ring(&self, word: &AtomicU32) {
+        clock::wake_all(word);
     }
 
     fn current(&self) -> Option<(Context, usize)> {

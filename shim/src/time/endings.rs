@@ -24,7 +24,7 @@ impl Engine {
         // Until the markers are gone, nobody else may settle one or make one the reference.
         let settlers: [_; DEVICES] = core::array::from_fn(|index| {
             let device = self.device(index)?;
-            let account = device.account()?;
+            let account = device.account(now)?;
             let place = Place {
                 index,
                 device,
@@ -73,7 +73,7 @@ impl Patience {
         let word = AtomicU32::new(0);
         let now = gpu.now();
         if now < self.0 {
-            gpu.sleep_until(now + 50_000, &word);
+            gpu.sleep_until(now + 50_000, &word, 0);
         }
         now < self.0
     }

@@ -5,15 +5,20 @@
 //! refill ([`Engine::refill`]): the clock, the bucket, waiting, events.
 
 use cuda_headers::driver::CUresult;
+use quota_abi::bucket::Bucket;
 use quota_abi::layout::DEVICES;
-use quota_abi::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use quota_abi::sync::{
+    AtomicPtr, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 
 use super::costs::Costs;
-use super::device::{Account, Device};
+use super::device::Device;
 use super::gate::Place;
 use super::gpu::Gpu;
 use super::markers::Markers;
 use super::shape::{Stream, Work};
+use super::terms::Account;
 use super::thread::{NEVER, Thread};
 
 /// A span is closed when it holds this much work, ns: event pairs resolve 0.5 µs and jitter by tens.
@@ -26,6 +31,9 @@ const SHORT: i64 = 200_000;
 const SPAN_AGE: u64 = 2_000_000;
 /// Unused batches are given back when other threads have gone on for so long, ns.
 const BATCH_LIFE: u64 = 10_000_000;
+
+/// The daemon is not told more often that something has begun, ns.
+const RINGING: u64 = 5_000_000;
 
 /// The epoch of a process that has not looked for limits. Zero, like everything else here, so that the engine
 /// takes no space in the library.
@@ -41,12 +49,18 @@ struct Hot {
     epoch: AtomicU64,
     /// Captures that run in this process.
     captures: AtomicU32,
+    /// The daemon's count of changed limits and modes; null without a daemon.
+    changes: AtomicPtr<AtomicU64>,
+    /// What it was when the limits were last looked at.
+    seen: AtomicU64,
 }
 
 /// GPU time of one process.
 #[derive(Debug)]
 pub(super) struct Engine {
     hot: Hot,
+    /// When the daemon was last told that something has begun.
+    rung_at: AtomicU64,
     epoch_at: AtomicU64,
     /// The highest epoch there ever was, here or in the process that this one was forked from.
     last_epoch: AtomicU64,
@@ -78,7 +92,10 @@ impl Engine {
             hot: Hot {
                 epoch: AtomicU64::new(0),
                 captures: AtomicU32::new(0),
+                changes: AtomicPtr::new(core::ptr::null_mut()),
+                seen: AtomicU64::new(0),
             },
+            rung_at: AtomicU64::new(0),
             epoch_at: AtomicU64::new(0),
             last_epoch: AtomicU64::new(0),
             costs: Costs::new(),
@@ -107,12 +124,60 @@ impl Engine {
 
     /// Takes note of limits that were set or lifted.
     pub(super) fn limits_changed(&self) {
-        let limited = self.devices.iter().any(|device| device.account().is_some());
+        let limited = self.devices.iter().any(Device::is_limited);
         let last = self.epoch().max(self.last_epoch.load(Relaxed));
         let epoch = last.max(UNLIMITED) + 1;
         self.last_epoch.store(epoch, Relaxed);
         let epoch = if limited { epoch } else { UNLIMITED };
         self.hot.epoch.store(epoch, Relaxed);
+    }
+
+    /// Looks at the limits again whenever a daemon's count has changed.
+    pub(super) fn watch(&self, changes: Option<&'static AtomicU64>) {
+        let changes = changes.map_or(core::ptr::null_mut(), |word| {
+            core::ptr::from_ref(word).cast_mut()
+        });
+        self.hot.changes.store(changes, Relaxed);
+        self.take_news();
+    }
+
+    /// Whether a daemon has set or lifted limits since they were last looked at.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        self.changes()
+            .is_some_and(|changes| changes.load(Relaxed) != self.hot.seen.load(Relaxed))
+    }
+
+    #[inline]
+    fn changes(&self) -> Option<&'static AtomicU64> {
+        // SAFETY: null, or what `watch` stored, which is a `&'static AtomicU64`.
+        unsafe { self.hot.changes.load(Relaxed).as_ref() }
+    }
+
+    /// Looks at the limits again.
+    #[cold]
+    pub(super) fn take_news(&self) {
+        if let Some(changes) = self.changes() {
+            // SYNC POINT with the daemon, which counts a change after it has made it.
+            self.hot.seen.store(changes.load(Acquire), Relaxed);
+        }
+        self.limits_changed();
+    }
+
+    /// Wakes the daemon if it does not know that the container is active on a device: now and then, as it may be away.
+    pub(super) fn ring(&self, gpu: &impl Gpu, account: Account, now: u64) {
+        let Some(bell) = account.terms.bell(now) else {
+            return;
+        };
+        let last = self.rung_at.load(Relaxed);
+        if now >= last.saturating_add(RINGING)
+            && self
+                .rung_at
+                .compare_exchange(last, now, Relaxed, Relaxed)
+                .is_ok()
+        {
+            gpu.ring(bell);
+        }
     }
 
     /// A capture began (`+1`) or ended (`-1`).
@@ -169,7 +234,7 @@ impl Engine {
         work: &Work,
         launch: &impl Fn() -> CUresult,
     ) -> CUresult {
-        if thread.free.get() && thread.seen.get() == self.epoch() {
+        if thread.free.get() && thread.seen.get() == self.epoch() && !self.has_news() {
             return launch();
         }
         let Some(paid) = gpu.quietly(|| self.pay(gpu, thread, work)) else {
@@ -214,6 +279,7 @@ impl Engine {
                 span.stream.set(0);
             }
             let price = place.device.transfer_time(traffic);
+            self.await_turn(gpu, thread, place, stream.key(), price);
             if thread.batch.get() < price || thread.left.get() == 0 {
                 self.take(gpu, thread, place, stream.key(), price);
             }
@@ -234,6 +300,9 @@ impl Engine {
         if self.is_capturing() && gpu.captures(stream) {
             return None;
         }
+        if self.has_news() {
+            self.take_news();
+        }
         let epoch = self.epoch();
         if thread.seen.get() != epoch {
             self.look_up(gpu, thread, epoch);
@@ -243,9 +312,11 @@ impl Engine {
         }
         let index = thread.device.get().checked_sub(1)?;
         let device = self.device(index)?;
-        let account = device.account()?;
         let now = gpu.now();
-        self.flush(thread, account, now);
+        let account = device.account(now)?;
+        account.terms.set_busy(true);
+        self.ring(gpu, account, now);
+        self.flush(thread, account.bucket, now);
         let place = Place {
             index,
             device,
@@ -257,9 +328,9 @@ impl Engine {
 
     /// Everything before the launch. `None`: it is not for us to count.
     fn pay(&self, gpu: &impl Gpu, thread: &Thread, work: &Work) -> Option<Paid> {
-        let epoch = self.epoch();
         let capturing = self.is_capturing();
         let (place, now) = self.arrive(gpu, thread, work.stream)?;
+        let epoch = thread.seen.get();
         let Place { index, device, .. } = place;
         let key = work.stream.key();
         let span = thread.span(key);
@@ -280,7 +351,7 @@ impl Engine {
                 marker.mark(now, span.estimate.get());
             }
         }
-        let mut waited = false;
+        let mut waited = self.await_turn(gpu, thread, place, key, price);
         if thread.batch.get() < price || thread.left.get() == 0 {
             waited |= self.take(gpu, thread, place, key, price);
         }
@@ -332,16 +403,14 @@ impl Engine {
 
     /// Asks for context and device again, and gives back what was taken for the ones before.
     fn look_up(&self, gpu: &impl Gpu, thread: &Thread, epoch: u64) {
-        if let Some(account) = self.account_of(thread) {
-            account.bucket.give_back(thread.batch.get());
-            account.bucket.count_launches(u64::from(thread.count()));
+        if let Some(bucket) = self.bucket_of(thread) {
+            bucket.give_back(thread.batch.get());
+            bucket.count_launches(u64::from(thread.count()));
         }
         thread.drop_batch();
         let current = gpu.current();
-        let limited = current.filter(|(_, index)| {
-            self.device(*index)
-                .is_some_and(|device| device.account().is_some())
-        });
+        let limited =
+            current.filter(|(_, index)| self.device(*index).is_some_and(Device::is_limited));
         // Without a context the driver has its own answer, and there may be one by the next launch.
         thread
             .seen
@@ -360,13 +429,14 @@ impl Engine {
         }
     }
 
-    fn account_of(&self, thread: &Thread) -> Option<Account> {
-        self.device(thread.device.get().checked_sub(1)?)?.account()
+    fn bucket_of(&self, thread: &Thread) -> Option<&'static Bucket> {
+        let device = self.device(thread.device.get().checked_sub(1)?)?;
+        Some(device.terms()?.bucket)
     }
 
     /// Counts what was launched since the last refill, and lets batches of other threads expire.
-    fn flush(&self, thread: &Thread, account: Account, now: u64) {
-        account.bucket.count_launches(u64::from(thread.count()));
+    fn flush(&self, thread: &Thread, bucket: &Bucket, now: u64) {
+        bucket.count_launches(u64::from(thread.count()));
         let last = self.epoch_at.load(Relaxed);
         if now >= last.saturating_add(BATCH_LIFE)
             && self
@@ -389,6 +459,8 @@ impl Engine {
     pub(super) fn reset(&self) {
         let epoch = self.hot.epoch.swap(UNKNOWN, Relaxed);
         self.last_epoch.fetch_max(epoch, Relaxed);
+        self.hot.changes.store(core::ptr::null_mut(), Relaxed);
+        self.rung_at.store(0, Relaxed);
         self.hot.captures.store(0, Relaxed);
         self.markers.reset();
         for device in &self.devices {

@@ -1,14 +1,16 @@
 //! Where a launch waits: for GPU time, and for work in flight to become less. By the clock alone.
 
-use quota_abi::sync::Ordering::Relaxed;
+use quota_abi::sync::Ordering::{Acquire, Relaxed};
 
 use super::costs::Cost;
-use super::device::{Account, Admission, Device};
+use super::device::{Admission, Device};
 use super::engine::Engine;
 use super::flight::{BOUND, PATIENCE};
 use super::gpu::Gpu;
 use super::shape::Work;
+use super::terms::Account;
 use super::thread::Thread;
+use super::waits::Wait;
 
 /// The longest wait of one launch, ns, unless the debt that it found asks for more.
 pub(super) const LONGEST_WAIT: u64 = 100_000_000;
@@ -91,25 +93,49 @@ impl Engine {
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
-        place: Place<'_>,
+        mut place: Place<'_>,
         stream: usize,
         price: i64,
     ) -> bool {
-        let Place {
-            device, account, ..
-        } = place;
+        let device = place.device;
         let least = (price - thread.batch.get()).max(0);
-        let most = least.max(thread.appetite(account.rate.batch()));
+        let most = least.max(thread.appetite(place.account.rate.batch()));
         let begin = gpu.now();
         let mut now = begin;
         let mut patience = None;
         let mut early = EARLY;
-        let mut forced = false;
+        let mut wait_of = Wait {
+            waited: 0,
+            now,
+            price,
+            level: 0,
+            forced: false,
+        };
         let granted = loop {
-            let wait = match device.admit(account, least, most, patience.is_some(), now) {
+            let word = place.account.wake_word();
+            // SYNC POINT with the daemon, which changes a rate before it raises the word.
+            let seen = word.load(Acquire);
+            match device.account(now) {
+                Some(account) => place.account = account,
+                // The limit was lifted.
+                None => break least,
+            }
+            let Account { bucket, rate, .. } = place.account;
+            let wait = match device.admit(place.account, least, most, patience.is_some(), now) {
                 Admission::Granted(amount) => break amount,
                 Admission::Wait(wait) => wait,
             };
+            if patience.is_none() {
+                wait_of.level = bucket.level();
+            }
+            if place.account.observed {
+                wait_of.waited = wait;
+                place.count_wait(wait_of);
+                // As if it had waited.
+                bucket.lift(rate.resume());
+                bucket.charge(least);
+                break least;
+            }
             let patience = patience.get_or_insert_with(|| {
                 self.close_all(gpu, thread, stream);
                 self.settle_all(gpu, place, now);
@@ -122,8 +148,8 @@ impl Engine {
                 if now >= relief {
                     device.flight.relieve();
                 }
-                account.bucket.charge(least);
-                forced = true;
+                bucket.charge(least);
+                wait_of.forced = true;
                 break least;
             }
             let mut until = now.saturating_add(wait).min(deadline);
@@ -133,7 +159,9 @@ impl Engine {
                 early -= 1;
                 until = until.min(now.saturating_add(flying.unsigned_abs()));
             }
-            gpu.sleep_until(until, account.bucket.wake_word());
+            self.ring(gpu, place.account, now);
+            place.account.terms.set_busy(true);
+            gpu.sleep_until(until, word, seen);
             now = gpu.now();
             self.settle_all(gpu, place, now);
         };
@@ -141,7 +169,11 @@ impl Engine {
         if patience.is_none() {
             return false;
         }
-        account.bucket.count_wait(now - begin, forced);
+        place.count_wait(Wait {
+            waited: now - begin,
+            now,
+            ..wait_of
+        });
         true
     }
 
@@ -157,9 +189,10 @@ impl Engine {
         let flight = &place.device.flight;
         let begin = gpu.now();
         let mut excess = flight.excess(price, begin);
-        if excess == 0 {
+        if excess == 0 || place.account.observed {
             return false;
         }
+        let level = place.account.bucket.level();
         self.close_all(gpu, thread, stream);
         self.settle_all(gpu, place, begin);
         let (mut now, mut nap) = (begin, FIRST_NAP);
@@ -174,13 +207,20 @@ impl Engine {
                 break;
             }
             let until = now + excess.min(BOUND).unsigned_abs().max(nap);
-            gpu.sleep_until(until.min(deadline), place.account.bucket.wake_word());
+            let word = place.account.wake_word();
+            gpu.sleep_until(until.min(deadline), word, word.load(Acquire));
             nap *= 2;
             now = gpu.now();
             self.settle_all(gpu, place, now);
             excess = flight.excess(price, now);
         }
-        place.account.bucket.count_wait(now - begin, excess > 0);
+        place.count_wait(Wait {
+            waited: now - begin,
+            now,
+            price,
+            level,
+            forced: excess > 0,
+        });
         true
     }
 
@@ -189,7 +229,8 @@ impl Engine {
         let Some(device) = self.device(index) else {
             return;
         };
-        let Some(account) = device.account() else {
+        let now = gpu.now();
+        let Some(account) = device.account(now) else {
             return;
         };
         let place = Place {
@@ -200,7 +241,8 @@ impl Engine {
         let price = self.costs.find_or_guess(work, || place.typical(work)).ns;
         let thread = Thread::new();
         gpu.quietly(|| {
-            self.settle(gpu, place, gpu.now());
+            self.settle(gpu, place, now);
+            self.await_turn(gpu, &thread, place, work.stream.key(), price);
             self.take(gpu, &thread, place, work.stream.key(), price)
         });
         account.bucket.give_back(thread.batch.get() - price);

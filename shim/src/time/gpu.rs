@@ -30,8 +30,10 @@ pub(super) trait Gpu {
     fn quietly<R>(&self, calls: impl FnOnce() -> R) -> R;
     /// Nanoseconds of the host's monotonic clock.
     fn now(&self) -> u64;
-    /// Sleeps until `at`, or until `word` changes from what it was when the sleep began.
-    fn sleep_until(&self, at: u64, word: &AtomicU32);
+    /// Sleeps until `at`, or until `word` is no longer what was `seen`.
+    fn sleep_until(&self, at: u64, word: &AtomicU32, seen: u32);
+    /// Wakes whoever sleeps on a word, without changing it.
+    fn ring(&self, word: &AtomicU32);
     /// The calling thread's context, and the index of its device in the region.
     fn current(&self) -> Option<(Context, usize)>;
     /// Whether a stream is being captured, or cannot be used because another one is.

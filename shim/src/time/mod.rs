@@ -25,11 +25,16 @@ mod settler;
 mod settling;
 mod shape;
 mod spans;
+mod terms;
 mod thread;
 pub(crate) mod traffic;
 mod try_lock;
+mod turns;
+#[cfg(test)]
+mod under_daemon;
 mod union;
 mod verdict;
+mod waits;
 
 use cuda_headers::driver::{CUDA_LAUNCH_PARAMS, CUcontext, CUgraphExec, CUresult, CUstream};
 use quota_abi::bucket::Rate;
@@ -39,8 +44,10 @@ use self::engine::{Engine, UNKNOWN, UNLIMITED};
 use self::gpu::Context;
 pub(crate) use self::shape::{Geometry, Stream};
 use self::shape::{Work, graph_shape};
+use self::terms::{Rule, Seat, Terms};
 use self::thread::Thread;
 pub(crate) use self::traffic::Block;
+use crate::device::Device;
 use crate::guard::{Aside, outside};
 use crate::process::{self, Process};
 
@@ -66,13 +73,31 @@ pub(crate) fn begin(process: &'static Process) {
     // In a child of fork: what is here is its parent's.
     ENGINE.reset();
     clock::begin();
+    let mut changes = None;
     for device in process.devices.iter() {
         if let Some(engine) = ENGINE.device(device.number) {
-            engine.limit(device.bucket(), device.own_share().and_then(Rate::from_ppm));
+            // Never freed, as the devices of the process are not.
+            let terms = Box::leak(Box::new(terms_of(device)));
+            changes = terms.generation();
+            engine.hold_to(terms);
             engine.set_bandwidth(Driver.bandwidth(device.handle));
         }
     }
-    ENGINE.limits_changed();
+    ENGINE.watch(changes);
+}
+
+fn terms_of(device: &'static Device) -> Terms {
+    let row = device.rule();
+    Terms {
+        bucket: device.bucket(),
+        own: device.own_share().and_then(Rate::from_ppm),
+        rule: device.policy.map(|policy| Rule { policy, row }),
+        seat: Some(Seat {
+            region: device.region,
+            device: device.index,
+            slot: device.slot,
+        }),
+    }
 }
 
 /// Nanoseconds of the host's monotonic clock.
@@ -88,7 +113,7 @@ pub(crate) fn hook_was_left() {
 /// Whether there may be anything to do: false in a process none of whose devices has a limit.
 #[inline]
 pub(crate) fn limited() -> bool {
-    ENGINE.epoch() != UNLIMITED
+    ENGINE.epoch() != UNLIMITED || ENGINE.has_news()
 }
 
 /// A kernel launch.
@@ -194,9 +219,21 @@ fn geometry(part: &CUDA_LAUNCH_PARAMS) -> Geometry {
 #[inline]
 fn ready() -> Result<(), Aside> {
     match ENGINE.epoch() {
-        UNLIMITED => Err(Aside::NotLimited),
+        UNLIMITED if !ENGINE.has_news() => Err(Aside::NotLimited),
+        UNLIMITED => news(),
         UNKNOWN => attach(),
         _ => Ok(()),
+    }
+}
+
+/// A launch in a process without a limit, whose daemon has changed something.
+#[cold]
+fn news() -> Result<(), Aside> {
+    ENGINE.take_news();
+    if ENGINE.epoch() == UNLIMITED {
+        Err(Aside::NotLimited)
+    } else {
+        Ok(())
     }
 }
 

@@ -9,16 +9,21 @@ use core::cell::{Cell, RefCell};
 
 use cuda_headers::driver::CUresult;
 use quota_abi::bucket::{Bucket, Rate};
-use quota_abi::sync::AtomicU32;
+use quota_abi::policy::{Policy, Row, mode};
+use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
 
 use super::engine::Engine;
 use super::gpu::{Context, Event, Gpu, Passed};
 use super::shape::{Geometry, Stream, Work};
+use super::terms::{Rule, Terms};
 use super::thread::Thread;
 
 pub(super) const US: u64 = 1_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const FOREVER: u64 = u64::MAX / 2;
+
+/// Something that somebody else does.
+type Deed = Box<dyn FnOnce()>;
 
 /// A GPU whose streams run side by side, each in order, and a host whose calls take time.
 pub(super) struct Model {
@@ -34,6 +39,10 @@ pub(super) struct Model {
     pub(super) capturing: Cell<usize>,
     /// What a launch costs the host.
     pub(super) launch_ns: Cell<u64>,
+    /// How often the daemon was told that something has begun.
+    pub(super) rung: Cell<u64>,
+    /// What others do, and when: in order.
+    others: RefCell<Vec<(u64, Deed)>>,
 }
 
 impl Model {
@@ -48,11 +57,26 @@ impl Model {
             longest_sleep: Cell::new(0),
             capturing: Cell::new(0),
             launch_ns: Cell::new(2 * US),
+            rung: Cell::new(0),
+            others: RefCell::default(),
         }
     }
 
     pub(super) fn pass(&self, ns: u64) {
         self.clock.set(self.clock.get() + ns);
+    }
+
+    /// Others do this `after` so much time, if the host sleeps then; asked for in order.
+    pub(super) fn meanwhile(&self, after: u64, event: impl FnOnce() + 'static) {
+        let when = self.clock.get() + after;
+        self.others.borrow_mut().push((when, Box::new(event)));
+    }
+
+    /// What comes next, if it comes before `at`.
+    fn next_event(&self, at: u64) -> Option<(u64, Deed)> {
+        let mut others = self.others.borrow_mut();
+        let due = others.first().is_some_and(|(when, _)| *when <= at);
+        due.then(|| others.remove(0))
     }
 
     /// The time at which a stream will be idle.
@@ -137,14 +161,25 @@ impl Gpu for Model {
         self.clock.get()
     }
 
-    fn sleep_until(&self, at: u64, _word: &AtomicU32) {
+    fn sleep_until(&self, at: u64, word: &AtomicU32, seen: u32) {
         let now = self.clock.get();
+        let at = match self.next_event(at) {
+            Some((when, event)) => {
+                event();
+                if word.load(Relaxed) == seen { at } else { when }
+            }
+            None => at,
+        };
         // As long as a timer is late on a quiet machine.
         let at = at.max(now) + 60 * US;
         self.slept.set(self.slept.get() + (at - now));
         self.longest_sleep
             .set(self.longest_sleep.get().max(at - now));
         self.clock.set(at);
+    }
+
+    fn ring(&self, _word: &AtomicU32) {
+        self.rung.set(self.rung.get() + 1);
     }
 
     fn current(&self) -> Option<(Context, usize)> {
@@ -210,10 +245,40 @@ impl Process {
     }
 
     pub(super) fn with_bucket(percent: u32, bucket: &'static Bucket) -> Self {
+        Self::with_terms(Terms {
+            bucket,
+            own: Rate::from_ppm(percent * 10_000),
+            rule: None,
+            seat: None,
+        })
+    }
+
+    /// Under a daemon that gives it so many ppm; with the daemon's row.
+    pub(super) fn ruled(ppm: u32) -> (Self, &'static Policy, &'static Row) {
+        let policy: &'static Policy = quota_abi::map::anonymous(size_of::<Policy>())
+            .map(|pages| {
+                // SAFETY: zeroed pages of our own are a policy, never unmapped.
+                unsafe { pages.cast::<Policy>().as_ref() }
+            })
+            .unwrap();
+        let row = &policy.rows[0];
+        row.rate.store(ppm, Relaxed);
+        row.mode.store(mode::COMPUTE, Relaxed);
+        let process = Self::with_terms(Terms {
+            bucket: Box::leak(Box::default()),
+            own: None,
+            rule: Some(Rule { policy, row }),
+            seat: None,
+        });
+        (process, policy, row)
+    }
+
+    fn with_terms(terms: Terms) -> Self {
+        let terms: &'static Terms = Box::leak(Box::new(terms));
         let engine = Box::new(Engine::new());
-        let rate = Rate::from_ppm(percent * 10_000);
-        engine.device(0).unwrap().limit(bucket, rate);
-        engine.limits_changed();
+        engine.device(0).unwrap().hold_to(terms);
+        engine.watch(terms.generation());
+        let bucket = terms.bucket;
         Self {
             engine,
             thread: Thread::new(),

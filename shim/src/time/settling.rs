@@ -85,7 +85,7 @@ impl Engine {
         for (index, device) in self.devices.iter().enumerate() {
             if index != place.index
                 && !device.flight.is_empty()
-                && let Some(account) = device.account()
+                && let Some(account) = device.account(now)
             {
                 let place = Place {
                     index,
@@ -102,17 +102,20 @@ impl Engine {
         let Some(index) = thread.device.get().checked_sub(1) else {
             return;
         };
-        if let Some(device) = self.device(index)
-            && !device.flight.is_empty()
-            && let Some(account) = device.account()
-        {
+        let Some(device) = self.device(index) else {
+            return;
+        };
+        if !device.flight.is_empty() {
             let now = gpu.now();
-            let place = Place {
-                index,
-                device,
-                account,
-            };
-            gpu.quietly(|| self.settle(gpu, place, now));
+            if let Some(account) = device.account(now) {
+                let place = Place {
+                    index,
+                    device,
+                    account,
+                };
+                gpu.quietly(|| self.settle(gpu, place, now));
+            }
         }
+        device.rest();
     }
 }

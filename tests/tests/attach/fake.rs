@@ -1,16 +1,17 @@
 //! A daemon that does what its test says: it answers at a socket, and hands over regions that the test writes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use quota_abi::devices::{self, halves};
 use quota_abi::policy::map::Write;
-use quota_abi::policy::{Policy, Row};
+use quota_abi::policy::{Policy, Row, mode};
 use quota_abi::region::Mapped;
 use quota_abi::wire::{Answer, Question, SOCKET_NAME, Status};
 use quota_tests::Sim;
@@ -37,7 +38,11 @@ pub(crate) struct Fake {
 impl Ground {
     /// With one row, for the first device of a simulation: no limit, contexts free.
     pub(crate) fn new(sim: &Sim) -> Arc<Self> {
-        let dir = tempfile::tempdir().unwrap();
+        // Everybody's to enter: some clients are other users'.
+        let dir = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o755))
+            .tempdir()
+            .unwrap();
         let policy = Write::from_file(made(dir.path(), "policy").as_fd()).unwrap();
         let usage = Mapped::from_file(made(dir.path(), "usage").as_fd(), c"usage").unwrap();
         policy.set_name("box");
@@ -82,6 +87,14 @@ impl Ground {
     /// Limits memory.
     pub(crate) fn memory(self: &Arc<Self>, bytes: u64) -> Arc<Self> {
         self.row().memory.store(bytes, Relaxed);
+        self.news();
+        Arc::clone(self)
+    }
+
+    /// Holds GPU time to a rate.
+    pub(crate) fn rate(self: &Arc<Self>, ppm: u32) -> Arc<Self> {
+        self.row().rate.store(ppm, Relaxed);
+        self.row().mode.fetch_or(mode::COMPUTE, Relaxed);
         self.news();
         Arc::clone(self)
     }
@@ -179,6 +192,66 @@ impl Drop for Fake {
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+/// Counts how often something sleeping on a word was woken, until it is dropped.
+pub(crate) struct Bell {
+    ground: Arc<Ground>,
+    rung: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bell {
+    pub(crate) fn listen(ground: &Arc<Ground>) -> Self {
+        let (rung, stop) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let thread = std::thread::spawn({
+            let (ground, rung, stop) = (Arc::clone(ground), Arc::clone(&rung), Arc::clone(&stop));
+            move || {
+                let word = &ground.policy().header.bell;
+                while !stop.load(Relaxed) {
+                    // SAFETY: a live word, no deadline.
+                    let woken = unsafe {
+                        libc::syscall(
+                            libc::SYS_futex,
+                            word.as_ptr(),
+                            libc::FUTEX_WAIT,
+                            word.load(Relaxed),
+                            std::ptr::null::<libc::timespec>(),
+                        )
+                    };
+                    rung.fetch_add(u64::from(woken == 0), Relaxed);
+                }
+            }
+        });
+        Self {
+            ground: Arc::clone(ground),
+            rung,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn rung(&self) -> u64 {
+        self.rung.load(Relaxed)
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        let thread = self.thread.take().unwrap();
+        while !thread.is_finished() {
+            let word = &self.ground.policy().header.bell;
+            word.fetch_add(1, Relaxed);
+            // SAFETY: wakes the sleepers of a live word.
+            unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 }
@@ -297,6 +370,7 @@ fn listen(path: &Path) -> OwnedFd {
         let bound = libc::bind(file.as_raw_fd(), (&raw const address).cast(), length);
         assert_eq!(bound, 0, "{}", io::Error::last_os_error());
         assert_eq!(libc::listen(file.as_raw_fd(), 64), 0);
+        std::fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
         file
     }
 }

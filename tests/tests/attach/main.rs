@@ -11,6 +11,8 @@
 mod answers;
 mod fake;
 mod memory;
+mod places;
+mod time;
 
 use std::path::Path;
 

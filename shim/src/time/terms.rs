@@ -1,0 +1,156 @@
+//! By what a device's time is ruled: the variables of this process, a daemon's policy, or both.
+//!
+//! Without a daemon the processes of a group agree on the bucket's rate among themselves. With one it is the daemon's, which
+//! changes from one moment to the next: so an account holds for the moment at which it was asked for.
+
+use quota_abi::bucket::{Bucket, Rate};
+use quota_abi::layout::Region;
+use quota_abi::policy::{Policy, Row, Turn, mode};
+use quota_abi::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// What one device goes by, for as long as the process lives.
+pub(super) struct Terms {
+    /// Its GPU time, shared by the container.
+    pub(super) bucket: &'static Bucket,
+    /// This process's own limit.
+    pub(super) own: Option<Rate>,
+    /// What a daemon says.
+    pub(super) rule: Option<Rule>,
+    /// This process's place in the usage region; none in a model.
+    pub(super) seat: Option<Seat>,
+}
+
+/// What a daemon says of one device.
+#[derive(Clone, Copy)]
+pub(super) struct Rule {
+    pub(super) policy: &'static Policy,
+    pub(super) row: &'static Row,
+}
+
+/// Where a process and a device are in a usage region.
+#[derive(Clone, Copy)]
+pub(super) struct Seat {
+    pub(super) region: &'static Region,
+    /// The device's row.
+    pub(super) device: usize,
+    /// The process's slot.
+    pub(super) slot: usize,
+}
+
+/// A device's account at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    pub(super) bucket: &'static Bucket,
+    /// What this process may use.
+    pub(super) rate: Rate,
+    /// What the daemon gives to the whole container; without a daemon the processes agree.
+    ruled: Option<Rate>,
+    /// Nothing is delayed, and what would have been is counted.
+    pub(super) observed: bool,
+    pub(super) terms: &'static Terms,
+}
+
+impl core::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Terms")
+            .field("own", &self.own)
+            .field("ruled", &self.rule.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Terms {
+    /// Whether there is anything to count.
+    pub(super) fn is_limited(&self) -> bool {
+        self.own.is_some() || self.mode() & mode::COMPUTE != 0
+    }
+
+    fn mode(&self) -> u32 {
+        self.rule.map_or(0, |rule| rule.row.mode.load(Relaxed))
+    }
+
+    /// The account as it is at `now`; `None` where time is free.
+    pub(super) fn account(&'static self, now: u64) -> Option<Account> {
+        let ruled = self.rule.and_then(|rule| rule.row.rate_at(now));
+        let ruled = ruled.map(Rate::up_to_whole);
+        let rate = match (ruled, self.own) {
+            (Some(ruled), Some(own)) => ruled.min(own),
+            (Some(rate), None) | (None, Some(rate)) => rate,
+            (None, None) => return None,
+        };
+        Some(Account {
+            bucket: self.bucket,
+            rate,
+            ruled,
+            observed: self.mode() & mode::OBSERVE != 0,
+            terms: self,
+        })
+    }
+
+    /// Says whether this process has work on the device, or a launch that waits: only a daemon wants to know.
+    pub(super) fn set_busy(&self, busy: bool) {
+        let Some((
+            Seat {
+                region,
+                device,
+                slot,
+            },
+            _,
+        )) = self.seat.zip(self.rule)
+        else {
+            return;
+        };
+        let Some(slot) = region.slots.get(slot) else {
+            return;
+        };
+        let bit = 1 << (device % 64);
+        if (slot.busy.load(Relaxed) & bit != 0) == busy {
+            return;
+        }
+        if busy {
+            slot.busy.fetch_or(bit, Relaxed);
+        } else {
+            slot.busy.fetch_and(!bit, Relaxed);
+        }
+    }
+
+    /// The daemon's bell, if it does not know yet that the container is active here.
+    pub(super) fn bell(&self, now: u64) -> Option<&'static AtomicU32> {
+        let Rule { policy, row } = self.rule?;
+        (row.active_until.load(Relaxed) < now).then_some(&policy.header.bell)
+    }
+
+    /// The word that counts changes of limits and modes.
+    pub(super) fn generation(&self) -> Option<&'static AtomicU64> {
+        self.rule.map(|rule| &rule.policy.header.generation)
+    }
+}
+
+impl Account {
+    /// Credits the time since the last refill, at the rate that holds.
+    pub(super) fn refill(self, now: u64) -> i64 {
+        match self.ruled {
+            Some(ruled) => self.bucket.impose(now, ruled),
+            None => self.bucket.refill(now, self.rate),
+        }
+    }
+
+    /// The word that launches sleep on.
+    pub(super) fn wake_word(self) -> &'static AtomicU32 {
+        match self.terms.rule {
+            Some(rule) => &rule.row.wake,
+            None => self.bucket.wake_word(),
+        }
+    }
+
+    /// Whether it is the container's turn, where turns are dealt. A daemon that deals them says all the while that the
+    /// container is active; when it has died, turns are off.
+    pub(super) fn may_run(self, now: u64) -> bool {
+        let Some(Rule { row, .. }) = self.terms.rule else {
+            return true;
+        };
+        self.observed
+            || row.active_until.load(Relaxed) <= now
+            || Turn(row.turn.load(Relaxed)).may_run(now)
+    }
+}
