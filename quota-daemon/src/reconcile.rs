@@ -212,13 +212,10 @@ impl Reconciler {
                 self.dead.insert(pid, dead);
             }
         }
-        let of_clients = self
-            .clients
-            .values()
-            .filter(|known| !known.cgroup.is_empty());
-        self.strangers.neighbours = of_clients
-            .map(|known| (known.cgroup.clone(), known.container.clone()))
-            .collect();
+        let own = (input.look)(input.own).map(|seen| seen.cgroup);
+        let clients = self.clients.values();
+        let cgroups = clients.map(|known| (&*known.cgroup, &*known.container));
+        self.strangers.neighbours = cgroup::of_one(cgroups, own.as_deref());
     }
 
     /// The client that had this pid, unless somebody else has it now.

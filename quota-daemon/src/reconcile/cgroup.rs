@@ -1,5 +1,7 @@
 //! Whose a cgroup is.
 
+use std::collections::BTreeMap;
+
 use quota_abi::cgroups::matches;
 
 use super::Declared;
@@ -30,6 +32,26 @@ pub fn owner<'a>(containers: &'a [Declared], path: &str) -> Option<Owner<'a>> {
         found.max_by_key(|owner| owner.killable)
     };
     containers.iter().find_map(owners)
+}
+
+/// Cgroups whose registered processes are all of one container, and that container: who else is there is of it, as far as
+/// anybody can tell. Not so where programs of all kinds are together: in the root, in the daemon's own, in a user's session.
+#[must_use]
+pub fn of_one<'a>(
+    registered: impl Iterator<Item = (&'a str, &'a str)>,
+    own: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mut containers: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for (cgroup, container) in registered {
+        let known = containers.entry(cgroup).or_insert(Some(container));
+        *known = known.filter(|known| *known == container);
+    }
+    containers
+        .into_iter()
+        .filter(|(cgroup, _)| cgroup.len() > 1 && Some(*cgroup) != own)
+        .filter(|(cgroup, _)| !cgroup.starts_with("/user.slice/"))
+        .filter_map(|(cgroup, container)| Some((cgroup.to_owned(), container?.to_owned())))
+        .collect()
 }
 
 /// Whether the pattern matches the path or one above it. The root, where everybody is, is above nothing.
@@ -90,5 +112,23 @@ mod tests {
         assert_eq!(killable(&["/**", "/docker/*"], "/docker/1"), Some(true));
         assert_eq!(killable(&["/docker*"], "/docker/1"), Some(false));
         assert_eq!(killable(&["/other"], "/docker/1"), None);
+    }
+
+    #[test]
+    fn a_cgroup_of_many_is_nobodys() {
+        let registered = [
+            ("/lxc/1", "a"),
+            ("/lxc/1", "a"),
+            ("/lxc/2", "a"),
+            ("/lxc/2", "b"),
+            ("/lxc/2", "a"),
+            ("/user.slice/session-3.scope", "a"),
+            ("/system.slice/daemon", "a"),
+            ("/", "a"),
+            ("", "a"),
+        ];
+        let of_one = of_one(registered.into_iter(), Some("/system.slice/daemon"));
+        let expected = BTreeMap::from([("/lxc/1".to_owned(), "a".to_owned())]);
+        assert_eq!(of_one, expected);
     }
 }
