@@ -1,5 +1,12 @@
 //! What the daemon sees of the GPUs themselves: processes past the library, memory beyond the ledger, and an NVML that fails.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a step that fails must fail its test, where it stands"
+)]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
