@@ -217,7 +217,6 @@ fn killed_at_any_moment_and_nobody_notices() {
 }
 
 /// Without a daemon the limits hold: memory, and GPU time at its own rate at least.
-#[ignore = "GPU time under a daemon is not there yet"]
 #[test]
 fn it_never_comes_back_and_the_limits_hold() {
     let sim = Sim::new();

@@ -97,7 +97,6 @@ fn memory_lowered_and_raised_while_a_program_runs() {
 }
 
 /// GPU time likewise: a program that waits for time at a low rate goes on when the rate is raised.
-#[ignore = "GPU time under a daemon is not there yet"]
 #[test]
 fn gpu_time_raised_and_lowered_while_a_program_runs() {
     let sim = Sim::new();
@@ -193,7 +192,6 @@ fn why_memory_was_refused() {
 }
 
 /// And of a launch that waited.
-#[ignore = "GPU time under a daemon is not there yet"]
 #[test]
 fn why_a_launch_waited() {
     let sim = Sim::new();
@@ -391,7 +389,6 @@ fn nested_pid_namespaces() {
 }
 
 /// Clocks that begin elsewhere: it is limited at the rate that it has, and neither free nor held up for good.
-#[ignore = "GPU time under a daemon is not there yet"]
 #[test]
 fn a_time_namespace() {
     let kinds = [

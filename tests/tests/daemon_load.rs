@@ -102,7 +102,6 @@ fn memory_agrees(daemon: &Daemon<'_>, sim: &Sim, loads: &[(&str, Load)]) {
     }
 }
 
-#[ignore = "GPU time under a daemon is not there yet"]
 #[test]
 fn status_agrees_with_the_devices_under_full_load() {
     let sim = Sim::new();
