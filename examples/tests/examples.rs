@@ -98,6 +98,26 @@ fn standalone_without_a_gpu_says_how_to_go_on() {
 }
 
 #[test]
+fn two_containers_under_a_daemon_get_what_the_configuration_says() {
+    let mut command = Command::new(workspace().join("examples/daemon/run.sh"));
+    command
+        .arg("--sim")
+        .env("DIST", &artefacts().root)
+        .env("GPU_SIM_DEVICES", "4GiB");
+    let output = run(&mut command, Duration::from_secs(120));
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    let (alice, rest) = text.split_once("bob:").unwrap();
+    let (bob, changed) = rest.split_once("set alice").unwrap();
+    assert!(alice.contains("shows 1024 MiB"), "{text}");
+    assert!(bob.contains("shows 2048 MiB"), "{text}");
+    assert!(changed.contains("shows 1536 MiB"), "{text}");
+    // `why` tells of both refusals.
+    let (_, why) = changed.rsplit_once("alice").unwrap();
+    assert!(why.contains("256"), "{text}");
+}
+
+#[test]
 fn the_demo_holds_every_quota() {
     let artefacts = artefacts();
     if artefacts.release {
