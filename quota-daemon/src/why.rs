@@ -120,7 +120,7 @@ fn head(ago_ns: u64, pid: u32, device: &str) -> String {
 }
 
 /// `asked 512 MiB; ...`.
-fn refusal(one: &Refusal) -> String {
+pub(crate) fn refusal(one: &Refusal) -> String {
     let others = one.held_bytes.saturating_sub(one.own_bytes);
     let asked = size(one.asked_bytes);
     if one.asked_bytes > one.room_bytes {
@@ -144,7 +144,7 @@ fn refusal(one: &Refusal) -> String {
 }
 
 /// `charged 5 ms; ...`.
-fn wait(one: &Wait) -> String {
+pub(crate) fn wait(one: &Wait) -> String {
     let Some(rate) = rate(one.rate_percent) else {
         let waited = time(one.waited_ns);
         return format!(

@@ -9,6 +9,7 @@ use super::look::{Look, Part};
 use super::model::{Row, in_use};
 use super::text::{cut, harmless, number, percent, rate, size, used_of};
 use crate::model::Compute;
+use crate::units::time;
 use Column as C;
 
 impl Column {
@@ -59,7 +60,7 @@ impl Column {
             (C::Policy, Some(share)) => plain(cut(&policy(share.compute), room, look.more())),
             (C::Overhead, Some(share)) => plain(size(share.memory_overhead_bytes)),
             (C::Peak, Some(share)) => plain(size(share.memory_peak_bytes)),
-            (C::Used, Some(share)) => plain(seconds(share.gpu_time_ns)),
+            (C::Used, Some(share)) => plain(time(share.gpu_time_ns)),
         }
     }
 }
@@ -143,11 +144,6 @@ fn notes(row: &Row<'_>) -> String {
         }
     }
     notes.join(", ")
-}
-
-/// GPU time used, in seconds, or longer units.
-fn seconds(nanos: u64) -> String {
-    super::text::time(std::time::Duration::from_nanos(nanos))
 }
 
 #[cfg(test)]

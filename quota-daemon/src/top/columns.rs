@@ -63,7 +63,7 @@ const BY_RANK: [(Column, u16); 18] = [
     (C::Waited, 8),
     (C::Launches, 8),
     (C::Peak, 8),
-    (C::Used, 9),
+    (C::Used, 11),
     (C::Notes, 20),
 ];
 

@@ -1,7 +1,5 @@
 //! The page of one container: what it has of each device, its processes, and why it was refused memory or had to wait.
 
-use std::time::Duration;
-
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -10,9 +8,11 @@ use super::cells::policy;
 use super::fold::fold;
 use super::look::Part;
 use super::model::{Model, Row, in_use};
-use super::text::{cut, harmless, number, percent, rate, size, time, used_of};
+use super::text::{SECOND, cut, harmless, number, percent, rate, used_of};
 use crate::model::{Origin, Uuid};
-use crate::report::{Container, Process, Refusal, Wait};
+use crate::report::{Container, Process};
+use crate::units::{size, time};
+use crate::why::{refusal, wait};
 
 /// The page, however long it is.
 pub(super) fn lines(model: &Model, width: u16) -> Vec<Line<'static>> {
@@ -29,9 +29,17 @@ pub(super) fn lines(model: &Model, width: u16) -> Vec<Line<'static>> {
                 lines.push(title(model, "PROCESSES", processes.len()));
                 lines.extend(processes.iter().flat_map(|p| process(model, p)));
                 lines.push(title(model, "LAST REFUSALS", why.refusals.len()));
-                lines.extend(why.refusals.iter().map(|r| refusal(model, r)));
+                lines.extend(
+                    why.refusals
+                        .iter()
+                        .map(|r| event(model, (r.ago_ns, r.pid_inside, r.uuid), &refusal(r))),
+                );
                 lines.push(title(model, "LAST WAITS", why.waits.len()));
-                lines.extend(why.waits.iter().map(|wait| waited(model, wait)));
+                lines.extend(
+                    why.waits
+                        .iter()
+                        .map(|w| event(model, (w.ago_ns, w.pid_inside, w.uuid), &wait(w))),
+                );
             }
             Err(text) => lines.push(Line::styled(harmless(text), model.look.alarm())),
         },
@@ -154,9 +162,9 @@ fn device(model: &Model, row: &Row<'_>, width: u16) -> Vec<Line<'static>> {
         rate(row.rates.launches),
         rate(row.rates.waits),
         row.rates.waited * 1e3,
-        look.plain(time(Duration::from_nanos(share.gpu_time_ns))),
+        time(share.gpu_time_ns),
         number(share.waits),
-        look.plain(time(Duration::from_nanos(share.waited_ns))),
+        time(share.waited_ns),
     )));
     lines
 }
@@ -164,7 +172,7 @@ fn device(model: &Model, row: &Row<'_>, width: u16) -> Vec<Line<'static>> {
 /// `  4711 (12 inside)  python  user 1000  for 3 min  GPU 0: 3.1 GiB (3.5 by NVML)`
 fn process(model: &Model, process: &Process) -> Vec<Line<'static>> {
     let unix = model.last.as_ref().map_or(0, |sample| sample.unix);
-    let since = Duration::from_secs(unix.saturating_sub(process.since));
+    let since = unix.saturating_sub(process.since).saturating_mul(SECOND);
     let head = format!(
         "  {:>7} (inside {})  {}  uid {}  for {}",
         process.pid,
@@ -197,38 +205,13 @@ fn process(model: &Model, process: &Process) -> Vec<Line<'static>> {
     }
 }
 
-fn refusal(model: &Model, refusal: &Refusal) -> Line<'static> {
-    let short = refusal
-        .held_bytes
-        .saturating_add(refusal.asked_bytes)
-        .saturating_sub(refusal.room_bytes);
+/// `  3 s ago  pid 12  GPU 0  asked 1 GiB, ...`
+fn event(model: &Model, (ago, pid, uuid): (u64, u32, Option<Uuid>), text: &str) -> Line<'static> {
     Line::raw(format!(
-        "{}  asked {}, held {}: {} too much",
-        when(model, refusal.ago_ns, refusal.pid_inside, refusal.uuid),
-        size(refusal.asked_bytes),
-        used_of(refusal.held_bytes, refusal.room_bytes),
-        size(short),
+        "  {} ago  pid {pid}  {}  {text}",
+        time(ago),
+        gpu(model, uuid)
     ))
-}
-
-fn waited(model: &Model, wait: &Wait) -> Line<'static> {
-    let level = Duration::from_nanos(wait.level_ns.unsigned_abs());
-    let sign = if wait.level_ns < 0 { "-" } else { "" };
-    let text = format!(
-        "{}  waited {}: asked {} at level {sign}{}, filling at {:.1} %",
-        when(model, wait.ago_ns, wait.pid_inside, wait.uuid),
-        time(Duration::from_nanos(wait.waited_ns)),
-        time(Duration::from_nanos(wait.asked_ns)),
-        time(level),
-        wait.rate_percent,
-    );
-    Line::raw(model.look.plain(text))
-}
-
-/// `  3.0 s ago  pid 12  GPU 0`
-fn when(model: &Model, ago: u64, pid: u32, uuid: Option<Uuid>) -> String {
-    let ago = model.look.plain(time(Duration::from_nanos(ago)));
-    format!("  {ago:>8} ago  pid {pid}  {}", gpu(model, uuid))
 }
 
 /// A device by the index that the list shows.

@@ -8,8 +8,9 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::model::{Model, Page};
-use super::text::{cut, harmless, time};
+use super::text::{SECOND, cut, harmless};
 use super::{detail, gpus, help, list};
+use crate::units::time;
 
 /// Draws everything.
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
@@ -105,13 +106,13 @@ fn title(model: &Model, width: u16) -> Line<'static> {
     let count = crate::output::count::<usize>;
     let mut text = String::from("quota-daemon");
     if let (Some(status), Some(sample)) = (model.status(), &model.last) {
-        let up = Duration::from_secs(sample.unix.saturating_sub(status.daemon.started_at));
+        let up = sample.unix.saturating_sub(status.daemon.started_at);
         let processes: u32 = status.containers.iter().map(|c| c.processes).sum();
         if width >= 60 {
             text.push_str(&format!(
                 " {}, up {}",
                 harmless(&status.daemon.version),
-                time(up)
+                time(up.saturating_mul(SECOND))
             ));
         }
         text.push_str(&format!(
@@ -133,7 +134,7 @@ fn warnings(model: &Model, width: u16, most: usize) -> Vec<Line<'static>> {
         // This is worth several lines, where it is all that there is to say.
         let alone = model.status().is_none();
         let text = harmless(trouble);
-        let every = time(model.interval);
+        let every = time(nanos(model.interval));
         if alone {
             let wrapped = wrap(&text, usize::from(width));
             lines.extend(wrapped.into_iter().map(|t| Line::styled(t, look.alarm())));
@@ -141,7 +142,7 @@ fn warnings(model: &Model, width: u16, most: usize) -> Vec<Line<'static>> {
             return lines;
         }
         let old = model.last.as_ref().map(|l| model.now.saturating_sub(l.at));
-        let text = format!("{} old, for {text}", time(old.unwrap_or_default()));
+        let text = format!("{} old, for {text}", time(nanos(old.unwrap_or_default())));
         lines.push(Line::styled(
             cut(&text, usize::from(width), look.more()),
             look.alarm(),
@@ -154,6 +155,10 @@ fn warnings(model: &Model, width: u16, most: usize) -> Vec<Line<'static>> {
     }
     lines.truncate(most.max(1));
     lines
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A text in lines of this width, broken between words.

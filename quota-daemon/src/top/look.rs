@@ -115,18 +115,6 @@ impl Look {
             (false, true) => '^',
         }
     }
-
-    /// A unit as this terminal can show it.
-    pub(super) fn plain(self, text: String) -> String {
-        if self.unicode {
-            text
-        } else {
-            text.replace('µ', "u")
-                .chars()
-                .map(|c| if c.is_ascii() { c } else { '?' })
-                .collect()
-        }
-    }
 }
 
 #[cfg(test)]

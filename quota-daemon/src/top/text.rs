@@ -1,6 +1,7 @@
-//! Figures as they fit into a column.
+//! Figures as they fit into a column: always with as many digits, so that nothing jumps when it changes.
 
-use std::time::Duration;
+/// Nanoseconds of a second.
+pub(super) const SECOND: u64 = 1_000_000_000;
 
 const UNITS: [(&str, u64); 5] = [
     ("TiB", 1 << 40),
@@ -70,22 +71,6 @@ pub(super) fn rate(value: f64) -> String {
     }
 }
 
-/// A length of time to two digits or more: `13 ms`, `2.1 s`, `4 min`, `3 h 12 min`, `5 d 2 h`.
-pub(super) fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match time.as_secs_f64() {
-        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
-        s if s < 0.01 => format!("{:.1} ms", s * 1e3),
-        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
-        s if s < 10.0 => format!("{s:.1} s").replace(".0 s", " s"),
-        _ if seconds < 120 => format!("{seconds} s"),
-        _ if minutes < 60 => format!("{minutes} min"),
-        _ if hours < 24 => format!("{hours} h {} min", minutes % 60),
-        _ => format!("{days} d {} h", hours % 24),
-    }
-}
-
 /// At most so many characters of a text, the last of them telling that there are more.
 pub(super) fn cut(text: &str, room: usize, more: char) -> String {
     if text.chars().count() <= room {
@@ -140,20 +125,6 @@ mod tests {
         assert_eq!(rate(12.34), "12.3");
         assert_eq!(percent(Some(100.0)), "100");
         assert_eq!(percent(None), "-");
-    }
-
-    #[test]
-    fn times() {
-        for (nanos, text) in [
-            (1_500, "2 µs"),
-            (2_100_000, "2.1 ms"),
-            (13_000_000, "13 ms"),
-            (2_100_000_000, "2.1 s"),
-            (75_000_000_000, "75 s"),
-            (3_600_000_000_000 * 27, "1 d 3 h"),
-        ] {
-            assert_eq!(time(Duration::from_nanos(nanos)), text);
-        }
     }
 
     #[test]
