@@ -26,7 +26,10 @@ esac
 work=$(mktemp -d)
 daemon=
 end() {
-    [ -z "$daemon" ] || kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null || :
+    if [ -n "$daemon" ]; then
+        kill "$daemon" 2>/dev/null || :
+        wait "$daemon" || :
+    fi
     # Where the daemon could mount a tmpfs for its regions, it leaves it to the next daemon.
     umount "$work/state/regions" 2>/dev/null || :
     rm -rf "$work"
@@ -46,7 +49,8 @@ export GPU_QUOTA_STATE
 quota() { "$dist/bin/quota-daemon" "$@"; }
 
 quota check-config "$here/config.toml"
-quota serve --config "$here/config.toml" 2>"$work/log" &
+# By its path: a function in the background would be a shell of its own, and that would be killed instead.
+"$dist/bin/quota-daemon" serve --config "$here/config.toml" 2>"$work/log" &
 daemon=$!
 until quota status >/dev/null 2>&1; do
     kill -0 "$daemon" 2>/dev/null || {
