@@ -18,8 +18,7 @@ const AT_LEAST: Duration = Duration::from_millis(2);
 
 /// Runs until the core stops.
 pub(super) fn run(core: &Core) {
-    let turns = core.lock().config.daemon.turns;
-    let mut controller = Controller::new(Settings { turns });
+    let mut controller = Controller::new(Settings::default());
     let Some(mut copy) = Snapshot::new() else {
         tracing::error!("no memory to look at usage regions: nothing is lent");
         return;
@@ -38,6 +37,10 @@ pub(super) fn run(core: &Core) {
 
 fn step(core: &Core, controller: &mut Controller, copy: &mut Snapshot) -> Option<Duration> {
     let mut inner = core.lock();
+    // As it was read last: turns come and go with a reload.
+    controller.apply(Settings {
+        turns: inner.config.daemon.turns,
+    });
     let mut readings = read(&mut inner, copy);
     let mut views: BTreeMap<Uuid, DeviceView<'_>> = BTreeMap::new();
     for container in inner.containers.values() {

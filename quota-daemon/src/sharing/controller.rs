@@ -85,6 +85,11 @@ impl Controller {
         }
     }
 
+    /// Goes on by other settings from the next step.
+    pub fn apply(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
     /// Looks at everything, and writes every row's loan, turn and activity. `now` is `CLOCK_MONOTONIC` in ns, taken after the
     /// readings. Tells when to look again at the latest; `None`: when somebody rings.
     pub fn step(&mut self, now: u64, devices: &[DeviceView<'_>]) -> Option<Duration> {

@@ -204,6 +204,27 @@ fn turns_are_dealt_by_share_and_one_at_a_time() {
 }
 
 #[test]
+fn turns_end_with_the_settings_that_asked_for_them() {
+    let mut world = World::new(true)
+        .with(share(1), always)
+        .with(share(1), always);
+    let on = |world: &World| {
+        let turns = world.tenants.iter().map(|tenant| &tenant.row.turn);
+        turns
+            .filter(|turn| turn.load(quota_abi::sync::Ordering::Relaxed) != 0)
+            .count()
+    };
+    world.run(100);
+    assert_eq!(on(&world), 2);
+    world.controller.apply(Settings { turns: false });
+    world.run(5);
+    assert_eq!(on(&world), 0);
+    world.controller.apply(Settings { turns: true });
+    world.run(100);
+    assert_eq!(on(&world), 2);
+}
+
+#[test]
 fn turns_with_a_hard_limit_and_a_dead_daemon() {
     let mut world = World::new(true)
         .with(Compute::Limit { ppm: 300_000 }, always)
