@@ -7,6 +7,7 @@
 mod account;
 mod adopt;
 mod bell;
+mod checks;
 mod clients;
 mod command;
 mod container;

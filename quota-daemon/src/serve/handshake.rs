@@ -5,9 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant, SystemTime};
 
-use quota_abi::layout::{self, SLOTS};
+use quota_abi::layout::SLOTS;
 use quota_abi::life::Identity;
-use quota_abi::policy;
 use quota_abi::slots::Owner;
 use quota_abi::wire::{self, Answer, Purpose, Question, Status};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, sendmsg};
@@ -15,6 +14,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 use crate::log;
 use crate::metrics::Counters;
 
+use super::checks::{No, check_identity, check_versions, later, nobody, refused};
 use super::clients::{Client, Record};
 use super::core::{Core, Inner, Source};
 use super::peer::{self, Facts, Nobody, Peer};
@@ -62,34 +62,6 @@ pub(super) fn listen(connection: &OwnedFd) -> Heard {
         },
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Heard::Nothing,
         Err(_) => Heard::End,
-    }
-}
-
-/// An answer other than the regions.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct No {
-    status: Status,
-    text: String,
-}
-
-impl No {
-    /// This status, for this reason.
-    pub(super) fn new(status: Status, text: String) -> Self {
-        Self { status, text }
-    }
-}
-
-fn refused(text: impl Into<String>) -> No {
-    No {
-        status: Status::Refused,
-        text: text.into(),
-    }
-}
-
-fn later(text: impl Into<String>) -> No {
-    No {
-        status: Status::Later,
-        text: text.into(),
     }
 }
 
@@ -303,66 +275,4 @@ fn record(peer: &Peer, facts: &Facts, question: &Question) -> Record {
         program: facts.program.clone(),
         since: since.map_or(0, |since| since.as_secs()),
     }
-}
-
-fn nobody(nobody: Nobody) -> No {
-    match nobody {
-        Nobody::Gone => refused("the process has ended"),
-        Nobody::Foreign => refused(
-            "the daemon does not see this process's pid namespace: run the daemon in the host's pid namespace (hostPID)",
-        ),
-        Nobody::Refused(why) => refused(format!("the kernel does not tell who asks: {why}")),
-    }
-}
-
-fn check_versions(question: &Question) -> Result<(), No> {
-    let version = |text: String| No {
-        status: Status::Version,
-        text,
-    };
-    if wire::common(question.versions, wire::VERSIONS).is_none() {
-        let ((old, new), (from, to)) = (question.versions, wire::VERSIONS);
-        return Err(version(format!(
-            "the library speaks versions {old} to {new} of the exchange, the daemon {from} to {to}: upgrade the older of the two"
-        )));
-    }
-    for (what, theirs, ours) in [
-        ("usage", u64::from(question.usage), layout::VERSION),
-        ("policy", u64::from(question.policy), policy::VERSION),
-    ] {
-        if theirs != ours {
-            return Err(version(format!(
-                "the library knows version {theirs} of the {what} region, the daemon {ours}: upgrade the older of the two"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Compares what the asker says of itself with what the kernel says. What the asker could not find out (0) is not compared.
-fn check_identity(question: &Question, peer: &Peer, facts: &Facts) -> Result<(), No> {
-    let lies = |what: &str, says: u64, is: u64| {
-        refused(format!(
-            "the process says that its {what} is {says}, the kernel says {is}"
-        ))
-    };
-    if question.pid != facts.pid_inside {
-        return Err(lies("pid", question.pid.into(), facts.pid_inside.into()));
-    }
-    match facts.namespace {
-        Some(is) if question.namespace != 0 && question.namespace != is => {
-            return Err(lies("pid namespace", question.namespace, is));
-        }
-        _ => {}
-    }
-    // In a time namespace it reads another start time than the host does.
-    if facts.host_time && question.start != 0 && question.start != facts.start {
-        return Err(lies("start time", question.start, facts.start));
-    }
-    if !peer.certain && !facts.host_time {
-        return Err(refused(
-            "a process in a time namespace can be known for certain on Linux 6.5 or newer only",
-        ));
-    }
-    Ok(())
 }

@@ -8,8 +8,8 @@ use quota_abi::wire::Status;
 use crate::model::{Origin, Spec};
 
 use super::Error;
+use super::checks::No;
 use super::core::{Core, Inner, Source};
-use super::handshake::No;
 use super::promise;
 use super::rules;
 use super::sockets::Listener;
