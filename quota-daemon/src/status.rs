@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::api::Request;
 use crate::client::Where;
 use crate::exit::Stop;
-use crate::model::{Compute, Device, Uuid};
+use crate::model::{Compute, Device, Origin, Uuid};
 use crate::output::{json, print};
 use crate::report::{Container, Daemon, DeviceStatus, Share, Status, Unregistered};
 use crate::table::{Cell, Screen, Table, Tone, clean, numbers, words};
@@ -141,8 +141,9 @@ pub fn containers(containers: &[Container], status: &Status) -> Table {
             table.row(row);
             continue;
         }
+        let mut origin = Some(container.origin);
         for share in &container.devices {
-            let row = row(share, label(status, share.uuid));
+            let row = row(share, label(status, share.uuid), origin.take());
             table.row(
                 [
                     &[std::mem::take(&mut name), std::mem::take(&mut processes)],
@@ -155,7 +156,7 @@ pub fn containers(containers: &[Container], status: &Status) -> Table {
     table
 }
 
-fn row(share: &Share, device: String) -> [Cell; 10] {
+fn row(share: &Share, device: String, origin: Option<Origin>) -> [Cell; 10] {
     let full = share
         .memory_limit_bytes
         .is_some_and(|limit| share.memory_used_bytes + share.memory_overhead_bytes >= limit);
@@ -176,7 +177,7 @@ fn row(share: &Share, device: String) -> [Cell; 10] {
         share.now_percent.map_or("-".into(), percent).into(),
         got.map_or("-".into(), percent).into(),
         time(share.waited_ns).into(),
-        note(share).into(),
+        note(share, origin).into(),
     ]
 }
 
@@ -194,8 +195,14 @@ pub fn compute(compute: &Compute, own: Option<f64>) -> String {
     }
 }
 
-fn note(share: &Share) -> String {
+fn note(share: &Share, origin: Option<Origin>) -> String {
     let mut notes = Vec::new();
+    match origin {
+        None | Some(Origin::Config) => {}
+        Some(Origin::Api) => notes.push("by set".to_owned()),
+        Some(Origin::Run) => notes.push("by run".to_owned()),
+        Some(Origin::Default) => notes.push("by [default]".to_owned()),
+    }
     if share.observe {
         notes.push("observed only".to_owned());
     }
@@ -276,7 +283,6 @@ fn short(uuid: Uuid) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::model::Origin;
 
     pub(crate) fn share(uuid: Uuid) -> Share {
         Share {

@@ -19,10 +19,10 @@ const LONGEST: usize = 4096;
 ///
 /// # Errors
 /// What is wrong with it, to follow what was written.
-pub fn memory(text: &str) -> Result<Option<u64>, Wrong> {
-    match spelling::size(text)? {
+pub fn memory(text: &str) -> Result<Option<u64>, String> {
+    match spelling::size(text).map_err(|wrong| wrong.to_string())? {
         // Memory is counted in units, and what is shown as free must be had.
-        Some(bytes) if bytes < UNIT => Err(Wrong::Zero),
+        Some(bytes) if bytes < UNIT => Err(format!("is less than {UNIT} bytes")),
         bytes => Ok(bytes.map(|bytes| bytes - bytes % UNIT)),
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn memory_is_whole_units() {
         assert_eq!(memory("1000"), Ok(Some(1000 - 1000 % UNIT)));
-        assert_eq!(memory("1"), Err(Wrong::Zero));
+        assert_eq!(memory("4"), Err("is less than 512 bytes".into()));
         assert_eq!(memory("none"), Ok(None));
         assert_eq!(context("measured"), Ok(None));
         assert_eq!(context("0"), Ok(Some(0)));

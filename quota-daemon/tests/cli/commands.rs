@@ -206,7 +206,7 @@ fn a_container_is_made_changed_shown_and_removed() {
     ]);
     let text = out(&changed);
     let row = text.lines().nth(1).unwrap();
-    for part in ["2 GiB", "weight 5", "observed only, priority -3"] {
+    for part in ["2 GiB", "weight 5", "by set, observed only, priority -3"] {
         assert!(row.contains(part), "{text}");
     }
     let json = out(&place.ask(&["status", "--json"]));

@@ -39,21 +39,33 @@ fn offered_by_bash(lines: &[&[&str]]) -> Option<Vec<Vec<String>>> {
 
 #[test]
 fn bash_completes_behind_each_command() {
-    let lines: [&[&str]; 4] = [
+    let lines: [&[&str]; 7] = [
         &["quota-daemon", ""],
         &["quota-daemon", "run", "--"],
         &["quota-daemon", "doctor", "--"],
         &["quota-daemon", "completions", ""],
+        &["quota-daemon", "set", "--"],
+        &["quota-daemon", "check-config", "--"],
+        &["quota-daemon", "serve", "--log-format", ""],
     ];
     let Some(offered) = offered_by_bash(&lines) else {
         eprintln!("skipped: no bash");
         return;
     };
     let wanted = [
-        &["run", "doctor"][..],
-        &["--memory", "--compute", "--group", "--device"],
+        &["run", "doctor", "serve", "status", "why", "man"][..],
+        &[
+            "--memory",
+            "--compute",
+            "--group",
+            "--device",
+            "--container",
+        ],
         &["--json"],
         &["zsh", "fish"],
+        &["--memory", "--weight", "--create", "--state"],
+        &["--json", "--config"],
+        &["auto", "journald"],
     ];
     assert_eq!(offered.len(), wanted.len(), "{offered:?}");
     for (offered, wanted) in offered.iter().zip(wanted) {
