@@ -88,13 +88,16 @@ fn limits(share: &Share) -> String {
         None => format!("{used} allocated, no limit"),
         Some(limit) => {
             let beyond = share.memory_overhead_bytes;
-            let room = limit.saturating_sub(beyond);
-            format!(
-                "{used} allocated of {}, the limit of {} less {} of overhead (contexts, modules: held by NVML beyond what was asked for)",
-                size(room),
-                size(limit),
-                size(beyond)
-            )
+            let room = size(limit.saturating_sub(beyond));
+            match beyond {
+                0 => format!("{used} allocated of {room}"),
+                _ => format!(
+                    "{used} allocated of {room}, the limit of {} less {} of overhead (contexts, modules: held by NVML beyond \
+                     what was asked for)",
+                    size(limit),
+                    size(beyond)
+                ),
+            }
         }
     };
     let observe = if share.observe { "; observed only" } else { "" };

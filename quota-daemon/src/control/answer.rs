@@ -5,7 +5,7 @@ use serde_json::Value;
 use tracing::info;
 
 use super::Shared;
-use crate::api::{Kind, Refused, Request, Response};
+use crate::api::{Change, Kind, Refused, Request, Response};
 use crate::peer::Peer;
 
 /// The line that answers a line.
@@ -39,13 +39,8 @@ fn carry_out(request: Request, shared: &Shared, peer: Peer) -> Result<Value, Ref
         Request::Why { container } => value(&manager.why(&container)?),
         Request::Set(change) => {
             let container = manager.set(&change)?;
-            info!(
-                pid,
-                uid,
-                ?change,
-                "container {} was changed",
-                container.name
-            );
+            let name = &container.name;
+            info!(pid, uid, "container {name} was changed: {}", words(&change));
             value(&container)
         }
         Request::Remove { container } => {
@@ -67,6 +62,18 @@ fn carry_out(request: Request, shared: &Shared, peer: Peer) -> Result<Value, Ref
     }
 }
 
+/// What a change says, for the log.
+fn words(change: &Change) -> String {
+    let Ok(Value::Object(fields)) = serde_json::to_value(change) else {
+        return String::new();
+    };
+    let said = fields.iter().filter(|(key, value)| {
+        *key != "container" && !value.is_null() && **value != Value::Bool(false)
+    });
+    let said: Vec<_> = said.map(|(key, value)| format!("{key}={value}")).collect();
+    said.join(" ")
+}
+
 fn value(of: &impl Serialize) -> Result<Value, Refused> {
     serde_json::to_value(of).map_err(|error| Refused {
         kind: Kind::Failed,
@@ -76,4 +83,20 @@ fn value(of: &impl Serialize) -> Result<Value, Refused> {
 
 fn text(response: &Response) -> String {
     serde_json::to_string(response).unwrap_or_else(|_| "{}".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_logged_with_what_it_says() {
+        let change = Change {
+            container: "a".into(),
+            memory: Some("1g\n".into()),
+            weight: Some(5),
+            ..Change::default()
+        };
+        assert_eq!(words(&change), "memory=\"1g\\n\" weight=5");
+    }
 }
