@@ -67,9 +67,11 @@ fn words(change: &Change) -> String {
     let Ok(Value::Object(fields)) = serde_json::to_value(change) else {
         return String::new();
     };
-    let said = fields.iter().filter(|(key, value)| {
-        *key != "container" && !value.is_null() && **value != Value::Bool(false)
-    });
+    let silent = |key: &str, value: &Value| {
+        let flag = ["create", "transient"].contains(&key);
+        key == "container" || value.is_null() || (flag && *value == Value::Bool(false))
+    };
+    let said = fields.iter().filter(|(key, value)| !silent(key, value));
     let said: Vec<_> = said.map(|(key, value)| format!("{key}={value}")).collect();
     said.join(" ")
 }
@@ -95,8 +97,9 @@ mod tests {
             container: "a".into(),
             memory: Some("1g\n".into()),
             weight: Some(5),
+            observe: Some(false),
             ..Change::default()
         };
-        assert_eq!(words(&change), "memory=\"1g\\n\" weight=5");
+        assert_eq!(words(&change), "memory=\"1g\\n\" observe=false weight=5");
     }
 }
