@@ -94,6 +94,22 @@ impl Ledger<'_> {
         limit: u64,
         pause: impl FnMut(u32) -> Patience,
     ) -> Verdict {
+        let word = self.words.get(me.slot);
+        if word.is_some_and(|word| take_at_once(word, units(bytes), limit / UNIT)) {
+            return Verdict::Admitted;
+        }
+        self.reserve_otherwise(me, bytes, limit, pause)
+    }
+
+    /// [`Self::reserve`] for whoever is not alone, or does not find it fit at the first look.
+    #[inline(never)]
+    fn reserve_otherwise(
+        &self,
+        me: Asker<'_>,
+        bytes: u64,
+        limit: u64,
+        pause: impl FnMut(u32) -> Patience,
+    ) -> Verdict {
         let Some(word) = self.words.get(me.slot) else {
             return Verdict::Full;
         };
@@ -155,7 +171,6 @@ impl Ledger<'_> {
     }
 
     /// [`Self::reserve`] for a process that is not alone.
-    #[inline(never)]
     fn reserve_among(
         &self,
         me: Asker<'_>,
@@ -318,8 +333,21 @@ pub fn release(owner: &AtomicU64) {
     owner.store(0, Ordering::Release);
 }
 
-/// Takes what fits without asking. `None` if the process is not alone.
+/// Takes what fits without asking, where the process is alone and nothing comes in between.
 #[inline]
+fn take_at_once(word: &AtomicU64, amount: u64, limit: u64) -> bool {
+    let before = word.load(Ordering::Relaxed);
+    let seen = Word(before);
+    let after = before.wrapping_add(amount << 32);
+    // As in `take_alone`.
+    seen.is_alone()
+        && seen.held() + amount <= limit.min(MOST_HELD)
+        && word
+            .compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+}
+
+/// Takes what fits without asking. `None` if the process is not alone.
 fn take_alone(word: &AtomicU64, amount: u64, limit: u64) -> Option<Verdict> {
     let mut before = word.load(Ordering::Relaxed);
     loop {

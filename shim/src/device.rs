@@ -237,13 +237,10 @@ impl Device {
             // Nothing to be refused: charged when the driver has succeeded.
             return admitted(false);
         };
-        match self.ask(bytes, room) {
-            Verdict::Admitted => admitted(true),
-            Verdict::Full | Verdict::Contended if self.observes() => {
-                self.observe(bytes, room);
-                admitted(true)
-            }
-            Verdict::Full | Verdict::Contended => None,
+        if self.ask(bytes, room) == Verdict::Admitted || self.observe(bytes, room) {
+            admitted(true)
+        } else {
+            None
         }
     }
 
@@ -256,14 +253,18 @@ impl Device {
         self.ledger.reserve(me, bytes, room, step_back)
     }
 
-    /// Charges what would have been refused. What the program keeps in pools is left to it, so that more may be counted as
-    /// refused than would have been.
+    /// Charges what would have been refused, if refusals are only counted. What the program keeps in pools is left to it, so that
+    /// more may be counted as refused than would have been.
     #[cold]
-    fn observe(&self, bytes: u64, room: u64) {
+    fn observe(&self, bytes: u64, room: u64) -> bool {
+        if !self.observes() {
+            return false;
+        }
         if !process::reap() || self.ask(bytes, room) != Verdict::Admitted {
             self.denied(bytes);
             self.charge(bytes);
         }
+        true
     }
 
     /// Charges what has happened already and cannot be undone.

@@ -5,10 +5,12 @@
 
 mod favoured;
 mod shard;
+mod slots;
 
 pub(crate) use self::favoured::prepare;
 use self::favoured::{Favour, Favoured, Inside};
-use self::shard::{Key, Shard};
+use self::shard::Shard;
+use self::slots::Key;
 
 const SHARDS: usize = 16;
 

@@ -3,8 +3,8 @@
 use cuda_headers::driver::{CUdeviceptr, CUresult};
 
 use super::{
-    Owner, Record, external, freed, ipc, put_back, remember_in, reserve, rounded, take_beside,
-    waited,
+    Owner, Record, external, freed, ipc, put_back, remember_in, reserve, reserve_quickly, rounded,
+    take_beside, waited,
 };
 use crate::context::{self, Context};
 use crate::driver::{call, relaxed};
@@ -38,7 +38,7 @@ pub(crate) fn allocate<A: Address>(
     let process = process::limited()?;
     let context = context::current(process)?;
     let bytes = rounded(bytes);
-    let Some(reservation) = reserve(process, context.device, bytes) else {
+    let Some(reservation) = reserve_quickly(process, context.device, bytes) else {
         return Ok(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     };
     let answer = call();
