@@ -70,8 +70,9 @@ pub(crate) struct Device {
 pub(crate) struct Reservation<'a> {
     device: &'a Device,
     bytes: u64,
-    /// Whether they are charged already.
-    charged: bool,
+    /// What of them is not charged yet: all, or nothing. As wide as the rest: the compiler copies this in whole words, and a
+    /// processor waits for a byte that it has just written before it reads the word around it.
+    owed: u64,
 }
 
 /// What a process without a daemon goes by.
@@ -226,19 +227,19 @@ impl Device {
     /// Admits `bytes` if they fit; tries once, gives up nothing.
     #[inline]
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
-        let admitted = |charged| {
+        let admitted = |owed| {
             Some(Reservation {
                 device: self,
                 bytes,
-                charged,
+                owed,
             })
         };
         let Some(room) = self.room() else {
             // Nothing to be refused: charged when the driver has succeeded.
-            return admitted(false);
+            return admitted(bytes);
         };
         if self.ask(bytes, room) == Verdict::Admitted || self.observe(bytes, room) {
-            admitted(true)
+            admitted(0)
         } else {
             None
         }
@@ -348,8 +349,8 @@ impl Reservation<'_> {
     /// Keeps it charged: the driver has succeeded.
     #[inline]
     pub(crate) fn keep(self) {
-        if !self.charged {
-            self.device.charge(self.bytes);
+        if self.owed != 0 {
+            self.device.charge(self.owed);
         }
         core::mem::forget(self);
     }
@@ -364,7 +365,7 @@ impl Drop for Reservation<'_> {
 /// A request of which nothing came: not on the way of those of which something does.
 #[cold]
 fn give_back(unused: &Reservation<'_>) {
-    if unused.charged {
+    if unused.owed == 0 {
         unused.device.refund(unused.bytes);
     }
 }
