@@ -11,6 +11,9 @@ use super::problem::{Problem, Problems};
 /// A configuration is written by people: a larger file is another one.
 const LARGEST: u64 = 4 << 20;
 
+/// Nobody reads more places than this in what is no TOML, and each takes a walk through the file to count lines.
+const MOST: usize = 20;
+
 /// A file and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -52,7 +55,7 @@ impl File {
     /// Its tables; none if it is no TOML, since what is missing then may only be hidden.
     pub(super) fn parse(&self, problems: &mut Problems) -> Option<DeTable<'_>> {
         let (table, errors) = DeTable::parse_recoverable(&self.text);
-        for error in &errors {
+        for error in errors.iter().take(MOST) {
             let at = error.span().map_or(self.text.len(), |span| span.start);
             let text = error.message().replace('\n', ", ");
             problems.add(self.problem(at, format!("this is no TOML: {text}")));

@@ -1,7 +1,7 @@
 //! Ten million wrong inputs: mutations of valid ones, thrown at everything that reads what a tenant or a stranger can write.
 //!
 //! `cargo xtask fuzz` runs this for as long as one likes; `cargo test` for a second or two. A panic, an overflow (debug
-//! assertions are on), an abort or an input that takes ten seconds is a finding: the seed is printed first, the input is saved
+//! assertions are on), an abort or an input that takes a minute is a finding: the seed is printed first, the input is saved
 //! in `target/fuzz`. Coverage-guided fuzzing (cargo-fuzz) needs a nightly compiler; here what guides is the answer: an input
 //! that is answered as none before joins the corpus.
 

@@ -128,3 +128,10 @@ fn what_several_files_say_twice_is_refused_with_both_places() {
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn what_is_no_toml_at_all_is_told_at_a_few_places() {
+    let text = "a b\n".repeat(100_000);
+    let problems = read(&[&text]).unwrap_err();
+    assert_eq!(problems.list().len(), 20);
+}
