@@ -8,11 +8,13 @@
 )]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use quota_tests::{Daemon, MIB, Sim};
+use quota_tests::{Daemon, GIB, MIB, Sim, artefacts};
 use serde_json::{Value, json};
 
 /// It should take two seconds; a machine that does much else may need more.
@@ -282,4 +284,53 @@ fn a_daemon_without_nvml_serves_and_says_so() {
     });
     let finished = daemon.client("a", "hold").arg("5000").run();
     assert_eq!(finished.number("result"), 2, "{finished:?}");
+}
+
+/// Ends with its test.
+struct Child(std::process::Child);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn the_daemon_does_not_see_what_the_library_shows() {
+    let sim = Sim::new();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let config = folder.path().join("config.toml");
+    fs::create_dir(&state).unwrap();
+    fs::write(&config, "").unwrap();
+    let child = Command::new(&artefacts().daemon)
+        .args(["serve", "--no-mount", "--config"])
+        .arg(&config)
+        .arg("--state")
+        .arg(&state)
+        .env("LD_LIBRARY_PATH", &artefacts().sim)
+        .env("LD_PRELOAD", &artefacts().shim)
+        .env("GPU_SIM", sim.name())
+        .env("GPU_QUOTA_MEMORY", "1GiB")
+        .env("GPU_QUOTA_GROUP", sim.group("daemon"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = Child(child);
+    let end = Instant::now() + AT_MOST;
+    let socket = state.join("control.sock");
+    while UnixStream::connect(&socket).is_err() {
+        assert!(Instant::now() < end, "the daemon does not answer");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"{\"request\":\"status\"}\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    let device = &answer["ok"]["devices"][0];
+    assert_eq!(device["memory_bytes"], 24 * GIB, "{answer:#}");
+    let maps = fs::read_to_string(format!("/proc/{}/maps", child.0.id())).unwrap();
+    assert!(!maps.contains("libquota_shim"), "{maps}");
 }
