@@ -72,3 +72,36 @@ fn allocate(file: &OwnedFd, kind: Kind) -> io::Result<()> {
         Kind::Usage => usage::prepare(file.as_fd()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::files::USAGE_BYTES;
+
+    #[test]
+    fn a_spare_is_a_file_in_full_that_takes_the_name_of_one_that_is_not_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = std::fs::File::open(directory.path()).unwrap();
+        assert!(!take(&open, Kind::Usage, "a"));
+        fill(&open).unwrap();
+        assert!(take(&open, Kind::Usage, "a"));
+        let size = |name: &str| {
+            std::fs::metadata(directory.path().join(name))
+                .unwrap()
+                .len()
+        };
+        assert_eq!(size("a"), USAGE_BYTES);
+        std::fs::write(directory.path().join("b"), "mine").unwrap();
+        assert!(
+            !take(&open, Kind::Usage, "b"),
+            "what is there is not replaced"
+        );
+        assert_eq!(size("b"), 4);
+        let taken = (0..SPARES).filter(|number| take(&open, Kind::Usage, &format!("c{number}")));
+        assert_eq!(taken.count(), SPARES - 1);
+        fill(&open).unwrap();
+        assert!(take(&open, Kind::Usage, "d"));
+        assert!(take(&open, Kind::Policy, "e"));
+        assert_eq!(size("e"), size_of::<Policy>() as u64);
+    }
+}

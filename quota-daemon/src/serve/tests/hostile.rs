@@ -58,6 +58,8 @@ fn who_says_nothing_is_hung_up_on_and_keeps_nobody_waiting() {
     // Behind them in the same queue too: of those who wait, the oldest makes room.
     view(&daemon.socket("a"));
     assert!(asked.elapsed() < WATCHDOG);
+    let core = daemon.running.as_ref().unwrap().core();
+    assert!(core.lock().pending.len() <= crate::serve::handshake::MOST_PENDING);
     for socket in &silent {
         assert!(hear(socket).is_none());
     }
