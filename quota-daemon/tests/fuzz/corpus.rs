@@ -12,6 +12,8 @@ use crate::targets::Target;
 
 /// What joins during a run is forgotten beyond this.
 const MOST: usize = 2_000;
+/// An input that is longer does not join.
+const LONG: usize = 4_096;
 
 /// Of one target.
 pub(crate) struct Corpus {
@@ -78,10 +80,11 @@ impl Corpus {
         if !is_new || self.inputs.iter().any(|known| known == input) {
             return;
         }
-        if self.inputs.len() < MOST {
+        // Long ones say little that is new, and take the time of many.
+        if self.inputs.len() < MOST && input.len() < LONG {
             self.inputs.push(input.to_vec());
         }
-        if keep && input.len() < 4_096 {
+        if keep && input.len() < LONG {
             let folder = folder().join(self.target.name());
             fs::create_dir_all(&folder).unwrap();
             let bytes = if self.target.is_text() {
