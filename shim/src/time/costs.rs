@@ -184,6 +184,25 @@ impl Costs {
         guess
     }
 
+    /// The same of a measurement that contains others' work, and so is no reason to raise a cost. What is not known well yet is
+    /// lowered to it; what is, was learned in better times.
+    pub(crate) fn learn_at_most(&self, shape: u64, function: u64, size: u64, high: i64) {
+        let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
+            return;
+        };
+        let cost = Cost::unpack(entry.value.load(Relaxed));
+        if cost.samples == 0 {
+            self.learn(shape, function, size, (0, high));
+        } else if cost.is_young() {
+            let cost = Cost {
+                ns: cost.ns.min(high),
+                samples: cost.samples + 1,
+                ..cost
+            };
+            entry.value.store(cost.pack(), Relaxed);
+        }
+    }
+
     /// Takes a measurement: one launch of `shape` took at least `low` and at most `high` ns.
     pub(crate) fn learn(&self, shape: u64, function: u64, size: u64, (low, high): (i64, i64)) {
         let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {

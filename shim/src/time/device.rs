@@ -4,7 +4,7 @@ use core::ptr;
 
 use quota_abi::bucket::{OwnShare, Taken};
 use quota_abi::sync::{
-    AtomicPtr, AtomicU32,
+    AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -31,6 +31,8 @@ pub(super) struct Device {
     pub(super) flight: Flight,
     pub(super) settler: TryLock<Settler>,
     pub(super) noted: Noted,
+    /// When the daemon last said that other containers have work here too.
+    contended_at: AtomicU64,
 }
 
 /// Whether work may start now.
@@ -51,6 +53,7 @@ impl Device {
             flight: Flight::new(),
             settler: TryLock::new(Settler::new()),
             noted: Noted::new(),
+            contended_at: AtomicU64::new(0),
         }
     }
 
@@ -127,6 +130,19 @@ impl Device {
                 Admission::Wait(fills_at.time_for(rate.resume() - level).max(1))
             }
         }
+    }
+
+    /// Takes note of whether other containers have work here too.
+    pub(super) fn look_around(&self, account: Account, now: u64) {
+        if account.is_contended() {
+            self.contended_at.store(now, Relaxed);
+        }
+    }
+
+    /// Whether others had work here between `begin` and `now`, as far as that was seen.
+    pub(super) fn was_contended(&self, account: Account, begin: u64, now: u64) -> bool {
+        self.look_around(account, now);
+        self.contended_at.load(Relaxed) >= begin.max(1)
     }
 
     /// The program has nothing in flight here that we know of, and nothing waits: the container's turn may end.

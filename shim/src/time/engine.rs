@@ -316,6 +316,7 @@ impl Engine {
         let account = device.account(now)?;
         account.terms.set_busy(true);
         self.ring(gpu, account, now);
+        device.look_around(account, now);
         self.flush(thread, account.bucket, now);
         let place = Place {
             index,

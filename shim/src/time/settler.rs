@@ -81,8 +81,14 @@ impl Settler {
         Some(event)
     }
 
-    /// Judges a marker that the GPU has passed. `None` if the driver does not tell its times.
-    pub(super) fn settle(&mut self, gpu: &impl Gpu, marker: &Marker) -> Option<Settled> {
+    /// Judges a marker that the GPU has passed; `contended`: others had work on the device meanwhile. `None` if the driver does not
+    /// tell its times.
+    pub(super) fn settle(
+        &mut self,
+        gpu: &impl Gpu,
+        marker: &Marker,
+        contended: bool,
+    ) -> Option<Settled> {
         let measured = gpu.elapsed(marker.begin()?, marker.end()?)?.max(0);
         let begin = self.place(gpu, marker)?;
         self.end = self.end.max(begin + measured);
@@ -103,7 +109,11 @@ impl Settler {
             idle: marker.was_idle(),
         };
         Some(Settled {
-            charge: evidence.charge(fresh),
+            charge: if contended {
+                evidence.charge_in_contention(fresh)
+            } else {
+                evidence.charge(fresh)
+            },
             launch: per_launch(marker, &evidence, held),
             waited: held > 0 && marker.was_overdue(),
         })

@@ -54,19 +54,26 @@ impl Engine {
                 }
                 Passed::Never => {}
                 Passed::Yes => {
-                    if let Some(settled) = settler.settle(gpu, marker) {
+                    let contended = device.was_contended(account, marker.opened(), now);
+                    if let Some(settled) = settler.settle(gpu, marker, contended) {
                         account.bucket.settle(estimate, settled.charge);
                         if let Some(range) = settled.launch {
                             let shape = marker.shape.load(Relaxed);
                             let function = marker.function.load(Relaxed);
-                            self.costs
-                                .learn(shape, function, marker.size.load(Relaxed), range);
+                            let size = marker.size.load(Relaxed);
+                            if contended {
+                                self.costs.learn_at_most(shape, function, size, range.1);
+                            } else {
+                                self.costs.learn(shape, function, size, range);
+                            }
                             let kind = if function == 0 {
                                 Kind::Graph
                             } else {
                                 Kind::Kernel
                             };
-                            account.bucket.learn(kind, range.1);
+                            if !contended || account.bucket.typical(kind) == 0 {
+                                account.bucket.learn(kind, range.1);
+                            }
                             if settled.waited {
                                 self.costs.note_waiting(shape);
                             }

@@ -143,6 +143,13 @@ impl Account {
         }
     }
 
+    /// Whether the daemon says that other containers have work on the device too.
+    pub(super) fn is_contended(self) -> bool {
+        self.terms
+            .rule
+            .is_some_and(|rule| rule.row.active.load(Relaxed) > 1)
+    }
+
     /// Whether it is the container's turn, where turns are dealt. A daemon that deals them says all the while that the
     /// container is active; when it has died, turns are off.
     pub(super) fn may_run(self, now: u64) -> bool {

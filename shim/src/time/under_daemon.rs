@@ -216,3 +216,29 @@ fn the_daemon_is_told_of_a_beginning_and_not_more_often_than_it_needs() {
     keep_busy(&process, &model, model.now() + 50 * MS);
     assert_eq!(model.rung.get(), before.get());
 }
+
+/// A kernel of 100 us takes 300 us beside another container.
+#[test]
+fn others_slices_are_not_charged_while_others_are_active() {
+    let charged = |active: u32| {
+        let (model, (process, _, row)) = (Model::new(), Process::ruled(900_000));
+        alive(row);
+        row.active.store(1, Relaxed);
+        for _ in 0..50 {
+            process.launch(&model, ONE, 7, 100 * US);
+            model.synchronise(ONE);
+            process.engine.resume(&model, &process.thread);
+        }
+        row.active.store(active, Relaxed);
+        let before = process.bucket.used();
+        for _ in 0..500 {
+            process.launch(&model, ONE, 7, 300 * US);
+            model.synchronise(ONE);
+            process.engine.resume(&model, &process.thread);
+        }
+        (process.bucket.used() - before) / 500 / US
+    };
+    let (beside, alone) = (charged(2), charged(1));
+    assert!((90..=115).contains(&beside), "{beside} us");
+    assert!((250..=310).contains(&alone), "{alone} us");
+}

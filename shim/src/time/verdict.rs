@@ -60,6 +60,12 @@ impl Evidence<'_> {
         i64::try_from(whole / i128::from(rest)).unwrap_or(i64::MAX)
     }
 
+    /// The same where other containers had work on the device, whose slices are in the measurement: it proves only a maximum.
+    pub(super) fn charge_in_contention(&self, fresh: i64) -> i64 {
+        let shared = (self.measured - fresh).max(0);
+        self.estimate.min((self.most() - shared).max(0))
+    }
+
     /// What is charged in the end, if `fresh` of the measured time had not been charged already to work
     /// that ran at the same time: the estimate, as far as the measurement allows it.
     pub(super) fn charge(&self, fresh: i64) -> i64 {
@@ -156,6 +162,23 @@ mod tests {
             idle: true,
         };
         assert_eq!(evidence.charge(20_050 * US), 50 * US);
+    }
+
+    #[test]
+    fn others_slices_are_not_charged_and_what_was_shorter_is_given_back() {
+        let evidence = |measured| Evidence {
+            estimate: 400 * US,
+            measured,
+            points: &[],
+            closed: 2 * US,
+            idle: false,
+        };
+        assert_eq!(
+            evidence(1400 * US).charge_in_contention(1400 * US),
+            400 * US
+        );
+        assert_eq!(evidence(300 * US).charge_in_contention(300 * US), 300 * US);
+        assert_eq!(evidence(300 * US).charge_in_contention(100 * US), 100 * US);
     }
 
     #[test]
