@@ -184,8 +184,8 @@ impl Costs {
         guess
     }
 
-    /// The same of a measurement that contains others' work, and so is no reason to raise a cost. What is not known well yet is
-    /// lowered to it; what is, was learned in better times.
+    /// The same of a measurement that may contain others' work, and so is no reason to raise a cost. What is not known well yet is
+    /// lowered to it at once, what is known step by step.
     pub(crate) fn learn_at_most(&self, shape: u64, function: u64, size: u64, high: i64) {
         let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
             return;
@@ -193,9 +193,10 @@ impl Costs {
         let cost = Cost::unpack(entry.value.load(Relaxed));
         if cost.samples == 0 {
             self.learn(shape, function, size, (0, high));
-        } else if cost.is_young() {
+        } else if cost.is_young() || high < cost.ns {
+            let step = if cost.is_young() { 1 } else { 8 };
             let cost = Cost {
-                ns: cost.ns.min(high),
+                ns: cost.ns + (cost.ns.min(high) - cost.ns) / step,
                 samples: cost.samples + 1,
                 ..cost
             };

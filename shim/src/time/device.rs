@@ -157,6 +157,7 @@ impl Device {
     /// Forgets what a forked child does not have: its parent's terms and work in flight.
     pub(super) fn reset(&self) {
         self.terms.store(ptr::null_mut(), Release);
+        self.contended_at.store(0, Relaxed);
         self.flight.reset();
         self.settler.release_in_child();
         if let Some(mut settler) = self.settler.try_lock() {
