@@ -238,6 +238,8 @@ fn a_setuid_program_reads_no_variable_and_opens_no_file() {
     let setuid: Vec<&str> = said
         .lines()
         .filter(|line| line.starts_with("setuid: "))
+        // The simulated driver asks for its clock's offset.
+        .filter(|line| !line.ends_with("/proc/self/timens_offsets"))
         .collect();
     assert_eq!(setuid, ["setuid: total0=25769803776"], "{said}{complaint}");
 }

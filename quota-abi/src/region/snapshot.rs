@@ -3,13 +3,18 @@
 //! The tenant may truncate the file or change it at any moment. `pread` answers both with fewer or with other bytes, where a
 //! mapping would answer with SIGBUS, or with something else at the second look than at the first.
 
-use core::ops::Deref;
+use core::mem::offset_of;
+use core::ops::{Deref, Range};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::{Cause, Mapped};
-use crate::layout::{MAGIC, Region, VERSION};
-use crate::map;
+use crate::layout::{DEVICES, MAGIC, Region, SLOTS, VERSION};
 use crate::sync::Ordering;
+use crate::{devices, map};
+
+/// Where the ledgers begin, and bytes of each.
+const MEMORY: usize = offset_of!(Region, memory);
+const LEDGER: usize = SLOTS * size_of::<u64>();
 
 /// Memory for copies. Read again and again into the same pages.
 pub struct Snapshot {
@@ -40,25 +45,48 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::read`].
     pub fn read_head(&mut self, file: BorrowedFd<'_>) -> Result<&Region, Cause> {
-        self.read_first(file, core::mem::offset_of!(Region, memory))
+        self.read_first(file, MEMORY)
     }
 
-    fn read_first(&mut self, file: BorrowedFd<'_>, expected: usize) -> Result<&Region, Cause> {
-        let mut done = 0;
-        while done < expected {
-            let offset = libc::off_t::try_from(done).unwrap_or(0);
-            // SAFETY: the rest of our own mapping, which nobody refers to while we hold it mutably.
+    /// Copies what there is to tell: all but exports, and the ledgers of rows that no device has. What is left out stays as it was.
+    ///
+    /// # Errors
+    /// As [`Snapshot::read`].
+    pub fn read_told(&mut self, file: BorrowedFd<'_>) -> Result<&Region, Cause> {
+        self.read_head(file)?;
+        for (index, ledger) in (0..DEVICES).zip((MEMORY..).step_by(LEDGER)) {
+            let row = self.copy.devices.get(index);
+            if row.is_some_and(|row| devices::uuid_of(row).is_some()) {
+                self.read_part(file, ledger..ledger + LEDGER)?;
+            }
+        }
+        self.read_part(file, offset_of!(Region, refusals)..size_of::<Region>())?;
+        Ok(&self.copy)
+    }
+
+    fn read_first(&mut self, file: BorrowedFd<'_>, bytes: usize) -> Result<&Region, Cause> {
+        self.read_part(file, 0..bytes)?;
+        check(&self.copy)?;
+        Ok(&self.copy)
+    }
+
+    fn read_part(&mut self, file: BorrowedFd<'_>, part: Range<usize>) -> Result<(), Cause> {
+        debug_assert!(part.end <= size_of::<Region>());
+        let mut at = part.start;
+        while at < part.end {
+            let offset = libc::off_t::try_from(at).unwrap_or(0);
+            // SAFETY: a part of our own mapping, which nobody refers to while we hold it mutably.
             let read = unsafe {
                 libc::pread(
                     file.as_raw_fd(),
-                    self.copy.0.as_ptr().cast::<u8>().add(done).cast(),
-                    expected - done,
+                    self.copy.0.as_ptr().cast::<u8>().add(at).cast(),
+                    part.end - at,
                     offset,
                 )
             };
             match usize::try_from(read) {
-                Ok(0) => return Err(Cause::Size(done as u64)),
-                Ok(more) => done += more,
+                Ok(0) => return Err(Cause::Size(at as u64)),
+                Ok(more) => at += more,
                 Err(_) => {
                     let error = std::io::Error::last_os_error();
                     if error.kind() != std::io::ErrorKind::Interrupted {
@@ -67,8 +95,7 @@ impl Snapshot {
                 }
             }
         }
-        check(&self.copy)?;
-        Ok(&self.copy)
+        Ok(())
     }
 
     /// The last copy.
@@ -104,5 +131,52 @@ fn check(region: &Region) -> Result<(), Cause> {
     match region.header.size.load(Ordering::Relaxed) {
         size if size == size_of::<Region>() as u64 => Ok(()),
         other => Err(Cause::Size(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    use super::*;
+
+    fn file() -> OwnedFd {
+        // SAFETY: a literal name; the descriptor is ours alone.
+        unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"region".as_ptr(), libc::MFD_CLOEXEC)) }
+    }
+
+    #[test]
+    fn what_is_told_is_read_of_devices_that_are_there() {
+        let file = file();
+        let region = Mapped::from_file(file.as_fd(), c"region").unwrap();
+        let uuid = [9; 16];
+        assert_eq!(devices::index_of(&region, &[7; 16]), Some(0));
+        assert_eq!(devices::index_of(&region, &uuid), Some(1));
+        for device in [1, 2] {
+            region.memory[device][SLOTS - 1].store(5 << 32, Ordering::Relaxed);
+        }
+        region.waits[31].number.store(3, Ordering::Relaxed);
+        let mut copy = Snapshot::new().unwrap();
+        let told = copy.read_told(file.as_fd()).unwrap();
+        assert_eq!(devices::find(told, &uuid), Some(1));
+        let held = |device| devices::ledger(told, device).unwrap().held_by(SLOTS - 1);
+        assert_eq!((held(1), held(2)), (5 * crate::ledger::UNIT, 0));
+        assert_eq!(told.waits[31].number.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_no_region() {
+        let file = file();
+        Mapped::from_file(file.as_fd(), c"region").unwrap();
+        // SAFETY: an open descriptor.
+        let cut = unsafe { libc::ftruncate(file.as_raw_fd(), 0x4b07f) };
+        assert_eq!(cut, 0);
+        let mut copy = Snapshot::new().unwrap();
+        assert!(copy.read_head(file.as_fd()).is_ok());
+        assert!(matches!(
+            copy.read_told(file.as_fd()),
+            Err(Cause::Size(0x4b07f))
+        ));
+        assert!(matches!(copy.read(file.as_fd()), Err(Cause::Size(0x4b07f))));
     }
 }

@@ -28,14 +28,14 @@ pub(super) fn living(container: &Container, clients: &HashMap<Key, Client>) -> H
         .collect()
 }
 
-/// Reads a container's region in full, and takes note of its counters. `None` where it cannot be read.
+/// Reads all that a container's region tells, and takes note of its counters. `None` where it cannot be read.
 pub(super) fn look<'a>(
     container: &mut Container,
     copy: &'a mut Snapshot,
     now: Instant,
 ) -> Option<&'a Region> {
     container.check_size();
-    match copy.read(container.files.usage()) {
+    match copy.read_told(container.files.usage()) {
         Ok(region) => {
             count(container, region, now);
             Some(region)
@@ -51,7 +51,9 @@ pub(super) fn look<'a>(
 fn text(cause: &Cause) -> String {
     match cause {
         Cause::System(step, error) => format!("cannot {step} it: {error}"),
-        Cause::Size(bytes) => format!("it ends after {bytes} bytes"),
+        Cause::Size(bytes) => {
+            format!("its size is {bytes} bytes, by what it says or where it ends")
+        }
         Cause::Magic => "it is no region".into(),
         Cause::Version(version) => format!("it says that it has version {version}"),
     }
