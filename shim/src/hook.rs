@@ -33,7 +33,7 @@ impl<F: Copy> Slot<F> {
     /// The real function, where it is known.
     #[inline]
     pub(crate) fn get(&self) -> Option<F> {
-        let address = self.address.load(Ordering::Relaxed);
+        let address = self.address.load(Ordering::Acquire);
         if address.is_null() {
             return None;
         }

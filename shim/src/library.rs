@@ -15,7 +15,7 @@ use crate::{driver, hooks, nvml};
 /// The driver.
 pub(crate) static DRIVER: Library = Library {
     soname: c"libcuda.so.1",
-    tables: &[hooks::DRIVER, &[driver::USES]],
+    tables: &[&[driver::USES], hooks::DRIVER],
     handle: AtomicPtr::new(core::ptr::null_mut()),
     by_address: [const { AtomicPtr::new(core::ptr::null_mut()) }; CELLS],
 };
@@ -23,7 +23,7 @@ pub(crate) static DRIVER: Library = Library {
 /// NVML.
 pub(crate) static NVML: Library = Library {
     soname: c"libnvidia-ml.so.1",
-    tables: &[hooks::NVML, &[nvml::USES]],
+    tables: &[&[nvml::USES], hooks::NVML],
     handle: AtomicPtr::new(core::ptr::null_mut()),
     by_address: [const { AtomicPtr::new(core::ptr::null_mut()) }; CELLS],
 };
@@ -35,7 +35,8 @@ const CELLS: usize = 1024;
 pub(crate) struct Library {
     /// The name under which every program loads it.
     pub(crate) soname: &'static CStr,
-    /// The entries of its functions: those we hook, those we use.
+    /// The entries of its functions: those we use, then those we hook. A thread that finds a hook's function filled in while another
+    /// still fills finds all that the hook uses.
     tables: &'static [&'static [&'static [Entry]]],
     /// Its handle, once it has been seen in the process. Never closed: the slots point into it.
     handle: AtomicPtr<c_void>,
@@ -73,7 +74,8 @@ impl Library {
             if address.is_null() || address == entry.hook_address() {
                 continue;
             }
-            entry.real.store(address, Ordering::Relaxed);
+            // SYNC POINT with `Slot::get`: see `tables`.
+            entry.real.store(address, Ordering::Release);
             if entry.hook.is_some() {
                 self.remember(entry);
             }
