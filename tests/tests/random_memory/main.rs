@@ -130,12 +130,13 @@ fn worth_it(world: &Option<World>, cases: u32) {
         "cuMipmappedArrayCreate",
         "cuCtxCreate_v2",
         "cuGraphLaunch",
-        "cuGraphUpload",
     ] {
         let [fine, refused, _] = count(symbol);
         assert!(fine > 10 && refused > 2, "{symbol}: {:?}", count(symbol));
     }
     for symbol in [
+        // Refused too now and then, too seldom to be counted on; `family_table` has it refused.
+        "cuGraphUpload",
         "cuMemFree_v2",
         "cuMemFreeAsync",
         "cuMemPoolDestroy",
