@@ -119,7 +119,7 @@ fn the_driver_may_be_closed_and_opened_again() {
 
 #[test]
 fn threads_race_for_the_first_look_up() {
-    for _ in 0..5 {
+    for _ in 0..40 {
         let sim = Sim::new();
         let client = sim
             .client("racing_lookups")
