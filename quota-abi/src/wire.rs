@@ -5,6 +5,9 @@
 //! names the versions that the library speaks, from the oldest to the newest, and the answer the one that both will use, or
 //! why there is none. A message may be longer than this version knows; what follows is of a newer version, and not read.
 
+use crate::life::Identity;
+use crate::{layout, policy};
+
 /// Versions of this exchange that this code speaks.
 pub const VERSIONS: (u16, u16) = (1, 1);
 /// First bytes of a question.
@@ -113,6 +116,21 @@ impl core::fmt::Display for Malformed {
 impl core::error::Error for Malformed {}
 
 impl Question {
+    /// What a process of this version asks for itself.
+    #[must_use]
+    pub fn of(me: &Identity, purpose: Purpose) -> Self {
+        Self {
+            versions: VERSIONS,
+            purpose,
+            usage: u32::try_from(layout::VERSION).unwrap_or(0),
+            policy: u32::try_from(policy::VERSION).unwrap_or(0),
+            pid: me.pid,
+            start: me.start,
+            namespace: me.namespace,
+            image: me.image,
+        }
+    }
+
     /// Its bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; QUESTION_BYTES] {

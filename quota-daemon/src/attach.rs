@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use quota_abi::life::Identity;
 use quota_abi::wire::{self, Answer, Malformed, Purpose, Question, Status};
-use quota_abi::{layout, policy};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -72,7 +71,8 @@ pub fn ask(socket: &Path, purpose: Purpose) -> Result<Answered, Silent> {
 
 fn once(path: &Path, purpose: Purpose) -> Result<Answered, Silent> {
     let socket = dial(path).map_err(Silent::Away)?;
-    let asked = send(&socket, &question(purpose).encode(), SendFlags::NOSIGNAL);
+    let question = Question::of(&Identity::own(), purpose);
+    let asked = send(&socket, &question.encode(), SendFlags::NOSIGNAL);
     asked.map_err(Silent::Broken)?;
     let mut bytes = [0; wire::MOST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
@@ -119,18 +119,4 @@ fn by_directory(socket: &OwnedFd, path: &Path) -> Result<(), Errno> {
     let folder = rustix::fs::open(folder, flags, Mode::empty())?;
     let short = format!("/proc/self/fd/{}", folder.as_raw_fd());
     connect(socket, &SocketAddrUnix::new(Path::new(&short).join(name))?)
-}
-
-fn question(purpose: Purpose) -> Question {
-    let me = Identity::own();
-    Question {
-        versions: wire::VERSIONS,
-        purpose,
-        usage: u32::try_from(layout::VERSION).unwrap_or(0),
-        policy: u32::try_from(policy::VERSION).unwrap_or(0),
-        pid: me.pid,
-        start: me.start,
-        namespace: me.namespace,
-        image: me.image,
-    }
 }

@@ -120,17 +120,7 @@ fn parse(text: &str, state: &Path) -> Result<Config, String> {
 
 /// What a process of this test would ask.
 fn question() -> Question {
-    let me = Identity::own();
-    Question {
-        versions: wire::VERSIONS,
-        purpose: Purpose::Attach,
-        usage: u32::try_from(layout::VERSION).unwrap(),
-        policy: u32::try_from(policy::VERSION).unwrap(),
-        pid: me.pid,
-        start: me.start,
-        namespace: me.namespace,
-        image: me.image,
-    }
+    Question::of(&Identity::own(), Purpose::Attach)
 }
 
 /// A connection to a socket.

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use quota_abi::layout;
 use quota_abi::life::Identity;
 use quota_abi::wire::{self, Answer, Purpose, Question};
-use quota_abi::{layout, policy};
 use quota_daemon::api::{Change, Manager};
 use quota_daemon::config::{self, Config};
 use quota_daemon::model::{Device, Uuid};
@@ -123,17 +123,7 @@ impl Daemon {
 
     /// Registers this process.
     pub(crate) fn attach(&self) {
-        let me = Identity::own();
-        let question = Question {
-            versions: wire::VERSIONS,
-            purpose: Purpose::Attach,
-            usage: u32::try_from(layout::VERSION).unwrap(),
-            policy: u32::try_from(policy::VERSION).unwrap(),
-            pid: me.pid,
-            start: me.start,
-            namespace: me.namespace,
-            image: me.image,
-        };
+        let question = Question::of(&Identity::own(), Purpose::Attach);
         let answer = Answer::decode(&self.ask(&question.encode())).unwrap();
         assert_eq!(answer.status, wire::Status::Granted, "{answer:?}");
         self.mend(&self.usage());

@@ -9,7 +9,6 @@ use quota_abi::policy::Policy;
 use quota_abi::policy::map::Read;
 use quota_abi::region::Mapped;
 use quota_abi::wire::{self, Answer, MOST, Purpose, Question, Status};
-use quota_abi::{layout, policy};
 
 use super::socket::Socket;
 
@@ -34,17 +33,7 @@ pub(super) fn ask(path: &Path, purpose: Purpose, me: &Identity, deadline: u64) -
         }
         Err(error) => return Reply::Away(reason(&error)),
     };
-    let question = Question {
-        versions: wire::VERSIONS,
-        purpose,
-        usage: u32::try_from(layout::VERSION).unwrap_or(0),
-        policy: u32::try_from(policy::VERSION).unwrap_or(0),
-        pid: me.pid,
-        start: me.start,
-        namespace: me.namespace,
-        image: me.image,
-    };
-    if let Err(error) = socket.send(&question.encode()) {
+    if let Err(error) = socket.send(&Question::of(me, purpose).encode()) {
         return Reply::Away(reason(&error));
     }
     let mut bytes = [0; MOST];
