@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use quota_abi::layout;
 use quota_abi::life::Identity;
-use quota_abi::policy::{self, map};
+use quota_abi::policy::map;
 use quota_abi::region::Mapped;
 use quota_abi::wire::{self, Answer, Purpose, Question};
 use rustix::net::{
