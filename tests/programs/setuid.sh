@@ -1,13 +1,13 @@
 #!/bin/sh
 # Runs a client that lies in /etc/ld.so.preload's reach, once as it is and once setuid, as an
-# unprivileged user with a hostile environment. Needs root; changes nothing outside its own mount
+# unprivileged user with a hostile environment; and once setuid without the library. Needs root; changes nothing outside its own mount
 # namespace (started under `unshare --mount`).
 #
 #   setuid.sh DIR SHIM SIM PROGRAM
 #
 # With CONTAINER set, that folder is where a container's own socket is looked for.
 #
-# DIR is an empty folder that everybody may enter. Prints "plain: ..." and "setuid: ..." lines.
+# DIR is an empty folder that everybody may enter. Prints "plain: ...", "setuid: ..." and "bare: ..." lines.
 set -eu
 dir=$1 shim=$2 sim=$3 program=$4
 mount --make-rprivate /
@@ -32,7 +32,8 @@ if [ -n "${CONTAINER:-}" ]; then
 fi
 
 chmod 1777 "$dir/shared"
-for kind in plain setuid; do
+for kind in plain setuid bare; do
+    [ $kind != bare ] || : >/etc/ld.so.preload
     cp "$program" "$dir/$kind"
     chown 65533 "$dir/$kind"
     chmod 0755 "$dir/$kind"

@@ -235,11 +235,11 @@ fn a_setuid_program_reads_no_variable_and_opens_no_file() {
         "{said}{complaint}"
     );
     assert!(said.contains("plain: wrote the log\n"), "{said}{complaint}");
-    let setuid: Vec<&str> = said
-        .lines()
-        .filter(|line| line.starts_with("setuid: "))
-        // The simulated driver asks for its clock's offset.
-        .filter(|line| !line.ends_with("/proc/self/timens_offsets"))
-        .collect();
-    assert_eq!(setuid, ["setuid: total0=25769803776"], "{said}{complaint}");
+    let of = |kind: &str| -> Vec<&str> {
+        let lines = said.lines();
+        lines.filter_map(|line| line.strip_prefix(kind)).collect()
+    };
+    // Whatever the simulated driver opens it opens without the library as well.
+    assert_eq!(of("setuid: "), of("bare: "), "{said}{complaint}");
+    assert!(of("setuid: ").contains(&"total0=25769803776"), "{said}");
 }
