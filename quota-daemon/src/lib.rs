@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod model;
 pub mod output;
 pub mod peer;
+pub mod proc;
 pub mod ps;
 pub mod reconcile;
 pub mod reload;

@@ -10,6 +10,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::{Subscriber, time::SystemTime};
 
 use crate::config::LogFormat;
+use crate::table;
 
 /// The variable by which systemd says that stderr is the journal.
 const JOURNAL: &str = "JOURNAL_STREAM";
@@ -66,6 +67,5 @@ fn is_journal() -> bool {
 }
 
 fn is_coloured() -> bool {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    stderr().is_terminal() && !unwanted
+    stderr().is_terminal() && table::colours()
 }

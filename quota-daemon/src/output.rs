@@ -31,16 +31,6 @@ pub fn count<N: Display + PartialEq + From<u8>>(number: N, one: &str, more: &str
     format!("{number} {what}")
 }
 
-/// A size of device memory.
-#[must_use]
-pub fn mib(bytes: u64) -> String {
-    const MIB: u64 = 1 << 20;
-    match bytes {
-        1..MIB => format!("{bytes} bytes"),
-        _ => format!("{} MiB", bytes / MIB),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,12 +39,5 @@ mod tests {
     fn one_is_not_many() {
         assert_eq!(count(1_usize, "process", "processes"), "1 process");
         assert_eq!(count(0_usize, "process", "processes"), "0 processes");
-    }
-
-    #[test]
-    fn what_is_less_than_a_mebibyte_is_not_nothing() {
-        assert_eq!(mib(0), "0 MiB");
-        assert_eq!(mib(512), "512 bytes");
-        assert_eq!(mib(3 << 20), "3 MiB");
     }
 }

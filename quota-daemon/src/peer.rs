@@ -2,7 +2,10 @@
 
 use std::io::Error;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// Linux 6.5, include/uapi/asm-generic/socket.h; the `libc` crate does not have it everywhere.
+const SO_PEERPIDFD: libc::c_int = 77;
 
 /// A peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,23 @@ pub fn groups(socket: impl AsFd) -> Result<Vec<u32>, Error> {
     };
     groups.truncate(bytes / size_of::<u32>());
     Ok(groups)
+}
+
+/// The pidfd of the process that connected, and not of a later one of the same pid; `None` where the kernel is older than
+/// Linux 6.5.
+///
+/// # Errors
+/// The process has ended, or the descriptor is no connected unix socket.
+pub fn pidfd(socket: impl AsFd) -> Result<Option<OwnedFd>, Error> {
+    let mut pidfd: libc::c_int = -1;
+    let place = (&raw mut pidfd).cast();
+    // SAFETY: an integer, of as many bytes as are said.
+    match unsafe { option(&socket, SO_PEERPIDFD, place, size_of_val(&pidfd)) } {
+        // SAFETY: a descriptor that the kernel has just made for us.
+        Ok(_) => Ok(Some(unsafe { OwnedFd::from_raw_fd(pidfd) })),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads an option of the socket's own level; gives the number of bytes written.

@@ -20,10 +20,9 @@ impl Screen {
         if !stdout().is_terminal() {
             return Self::PLAIN;
         }
-        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             width: terminal::size().ok().map(|(columns, _)| columns.into()),
-            colour: !no_colour,
+            colour: colours(),
         }
     }
 
@@ -49,6 +48,12 @@ impl Screen {
             text.into()
         }
     }
+}
+
+/// Whether this process's environment leaves it to us.
+#[must_use]
+pub fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// How a cell is to be taken.

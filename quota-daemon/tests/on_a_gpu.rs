@@ -151,7 +151,7 @@ fn doctor_shows_who_is_in_the_group_and_what_is_held() {
         "{group}"
     );
     assert!(
-        group.contains("100 MiB of 1024 MiB held, 0 requests refused"),
+        group.contains("100 MiB of 1 GiB held, 0 requests refused"),
         "{group}"
     );
 }

@@ -236,14 +236,7 @@ pub(crate) fn reap() -> bool {
 /// The same at most ten times a second: looking whether processes live takes system calls.
 pub(crate) fn reap_now_and_then() -> bool {
     static LAST: AtomicU64 = AtomicU64::new(0);
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: room for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let tenths = now.tv_sec * 10 + now.tv_nsec / 100_000_000;
-    let tenths = u64::try_from(tenths).unwrap_or(0);
+    let tenths = u64::try_from(time::clock::own() / 100_000_000).unwrap_or(0);
     LAST.swap(tenths, Ordering::Relaxed) != tenths && reap()
 }
 

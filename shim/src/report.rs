@@ -12,6 +12,7 @@ use quota_abi::settings::Log;
 use quota_abi::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::guard::uncancelled;
+use crate::time::clock;
 
 /// Lines per second; a program that is refused in a loop must not fill a disk.
 const LINES_PER_SECOND: u32 = 20;
@@ -64,13 +65,7 @@ fn may_speak(level: Log) -> bool {
     if level == Log::Error {
         return true;
     }
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: room for the answer.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let second = u64::try_from(now.tv_sec).unwrap_or(0);
+    let second = u64::try_from(clock::own() / 1_000_000_000).unwrap_or(0);
     if SECOND.swap(second, Ordering::Relaxed) != second {
         LINES.store(0, Ordering::Relaxed);
     }

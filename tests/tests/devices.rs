@@ -311,8 +311,8 @@ fn refusals_are_counted_and_told() {
     let doctor = sim.command(&artefacts().daemon).bare().arg("doctor");
     let said = doctor.memory(quota).run().stdout;
     let uuids = uuids(&sim);
-    for (uuid, held) in uuids.iter().zip([1024, 512]) {
-        let line = format!("{uuid}: {held} MiB of {held} MiB held, 1 request refused");
+    for (uuid, held) in uuids.iter().zip(["1 GiB", "512 MiB"]) {
+        let line = format!("{uuid}: {held} of {held} held, 1 request refused");
         assert!(said.contains(&line), "{line} is not in\n{said}");
     }
 }

@@ -12,7 +12,8 @@ use super::daemon::Ruled;
 use super::finding::Findings;
 use super::probe::{Device, Seen};
 use super::{child, limited};
-use crate::output::{count, mib};
+use crate::output::count;
+use crate::units::size;
 
 /// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: u32 = 100;
@@ -128,7 +129,7 @@ fn driver(bare: &Seen, simulator: Option<&Path>, findings: &mut Findings) -> boo
     for device in &bare.devices {
         findings.info(
             "gpu",
-            format!("{}, {}, {}", device.name, device.uuid, mib(device.total)),
+            format!("{}, {}, {}", device.name, device.uuid, size(device.total)),
         );
     }
     bare.init == 0 && !bare.devices.is_empty()

@@ -12,7 +12,8 @@ use quota_abi::{devices, slots, spelling};
 
 use super::finding::Findings;
 use super::probe::{Device, uuid_text};
-use crate::output::{count, mib};
+use crate::output::count;
+use crate::units::size;
 
 /// Examines the group that `settings` name, or this container's; `devices` are those that a program sees, by number.
 pub(super) fn examine(settings: &Settings, devices: &[Device], findings: &mut Findings) {
@@ -100,13 +101,13 @@ fn usage(region: &Region, settings: &Settings, seen: &[Device], findings: &mut F
             .find(|(_, device)| spelling::uuid(&device.uuid) == Ok(uuid))
             .map(|(number, _)| number);
         let limit = settings.memory.of(number, &uuid);
-        let limit = limit.map_or_else(String::new, |limit| format!(" of {}", mib(limit)));
+        let limit = limit.map_or_else(String::new, |limit| format!(" of {}", size(limit)));
         let denials = row.denials.load(Ordering::Relaxed);
         findings.info(
             "group",
             format!(
                 "{name}: {}{limit} held, {} refused",
-                mib(ledger.usage()),
+                size(ledger.usage()),
                 count(denials, "request", "requests"),
             ),
         );
@@ -159,7 +160,7 @@ mod tests {
         let text = format!("{findings:?}");
         assert!(text.contains("GPU-07070707"), "{text}");
         assert!(
-            text.contains("100 MiB of 1024 MiB held, 1 request refused"),
+            text.contains("100 MiB of 1 GiB held, 1 request refused"),
             "{text}"
         );
     }

@@ -6,7 +6,8 @@ use quota_abi::spelling::{self, Ppm};
 use super::daemon::Ruled;
 use super::finding::Findings;
 use super::probe::{Device, Seen};
-use crate::output::{count, mib};
+use crate::output::count;
+use crate::units::size;
 
 /// Who says what a program may have.
 #[derive(Clone, Copy, Default)]
@@ -115,14 +116,14 @@ pub(super) fn compare(
 }
 
 fn memory(bare: &Device, limited: &Device, quota: Quota, findings: &mut Findings) {
-    let (shown, real) = (mib(limited.total), mib(bare.total));
+    let (shown, real) = (size(limited.total), size(bare.total));
     let text = format!("{} shows {shown} of {real}", limited.uuid);
     let Some(limit) = quota.memory else {
         let text = format!("{text}: no memory limit is set for it here");
         findings.info("limited", text);
         return;
     };
-    let limit_text = mib(limit);
+    let limit_text = size(limit);
     if limited.total > limit {
         findings.failure(
             "limited",
@@ -140,7 +141,7 @@ fn memory(bare: &Device, limited: &Device, quota: Quota, findings: &mut Findings
             "limited",
             format!(
                 "{text}, and a process's context is counted as {}: nothing is left to allocate",
-                mib(quota.context)
+                size(quota.context)
             ),
             "set a larger GPU_QUOTA_MEMORY, or a smaller GPU_QUOTA_CONTEXT",
         );
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn a_smaller_total_is_a_quota_at_work() {
         let text = texts(&of_memory(1 << 30, Some(1 << 30)));
-        assert!(text.contains("1024 MiB of 8192 MiB under"), "{text}");
+        assert!(text.contains("1 GiB of 8 GiB under"), "{text}");
         assert!(text.contains("Ok"), "{text}");
     }
 
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn a_limit_that_limits_nothing_or_leaves_nothing_is_told() {
         for (total, limit, told) in [
-            (8 << 30, 9 << 30, "9216 MiB is more than it has"),
+            (8 << 30, 9 << 30, "9 GiB is more than it has"),
             (400 << 20, 400 << 20, "nothing is left"),
         ] {
             let findings = of_memory(total, Some(limit));

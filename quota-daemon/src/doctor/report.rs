@@ -1,11 +1,10 @@
 //! Findings for people and for programs.
 
-use std::io::{IsTerminal, stdout};
-
 use serde::Serialize;
 
 use super::finding::{Findings, Status};
 use crate::output::print;
+use crate::table::Screen;
 
 /// The JSON form; `version` changes when a field changes its meaning.
 #[derive(Serialize)]
@@ -26,8 +25,7 @@ pub(super) fn json(findings: &Findings) -> anyhow::Result<()> {
 }
 
 pub(super) fn text(findings: &Findings) -> anyhow::Result<()> {
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    print(&format(findings, stdout().is_terminal() && !no_colour))
+    print(&format(findings, Screen::stdout().colour))
 }
 
 fn format(findings: &Findings, colour: bool) -> String {

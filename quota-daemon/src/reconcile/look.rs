@@ -1,8 +1,6 @@
 //! Who a pid is, by `/proc`.
 
-use std::fs;
-
-use quota_abi::cgroups;
+use crate::proc;
 
 /// What `/proc` says of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,45 +16,10 @@ pub struct Seen {
 /// Who has this pid; `None` if nobody has.
 #[must_use]
 pub fn look(pid: u32) -> Option<Seen> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let (program, start) = parse(&stat)?;
-    let cgroup = fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let proc::Stat { program, start } = proc::stat(pid).ok()?;
     Some(Seen {
         start,
-        cgroup: String::from_utf8_lossy(cgroups::path_of(&cgroup)).into_owned(),
+        cgroup: proc::cgroup(pid).unwrap_or_default(),
         program,
     })
-}
-
-/// Its name, which the process chooses, and field 22 of proc(5).
-fn parse(stat: &[u8]) -> Option<(String, u64)> {
-    let open = stat.iter().position(|byte| *byte == b'(')?;
-    let close = stat.iter().rposition(|byte| *byte == b')')?;
-    let name = stat.get(open + 1..close)?.escape_ascii().to_string();
-    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
-    let start = rest.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    Some((name, start))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_process_is_seen() {
-        let seen = look(std::process::id()).unwrap();
-        assert_eq!(seen.start, quota_abi::life::Identity::own().start);
-        assert!(seen.cgroup.starts_with('/'), "{seen:?}");
-        assert!(!seen.program.is_empty());
-        assert_eq!(look(u32::MAX), None);
-        assert_eq!(look(0), None);
-    }
-
-    #[test]
-    fn a_name_cannot_pretend_to_be_more() {
-        let stat = b"7 (a) R\n\x1b[31m (b) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0 0";
-        let (program, start) = parse(stat).unwrap();
-        assert_eq!(start, 4711);
-        assert_eq!(program, "a) R\\n\\x1b[31m (b");
-    }
 }

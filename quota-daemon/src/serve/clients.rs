@@ -151,4 +151,16 @@ mod tests {
         assert!(record(own.pid, own.start).find().is_some());
         assert!(record(own.pid, own.start + 1).find().is_none());
     }
+
+    /// A tenant that names itself so would else be dead to the next daemon, and what it holds free.
+    #[test]
+    fn a_name_that_is_no_text_hides_nobody() {
+        let own = quota_abi::life::Identity::own();
+        let comm = format!("/proc/{}/comm", own.pid);
+        let before = fs::read(&comm).unwrap();
+        fs::write(&comm, b"\xff\xfe)").unwrap();
+        let found = record(own.pid, own.start).find();
+        fs::write(&comm, before).unwrap();
+        assert!(found.is_some());
+    }
 }

@@ -9,10 +9,10 @@ use rustix::event::{Timespec, epoll};
 
 use crate::log;
 use crate::metrics::Counters;
+use crate::proc;
 
 use super::core::{Core, Inner, Source};
 use super::handshake::{self, Heard, MOST_PENDING, Pending};
-use super::peer;
 use super::sockets::{Accepted, Listener, PER_TURN};
 
 /// Events taken at once.
@@ -232,7 +232,7 @@ fn listener<'a>(inner: &'a mut Inner, container: Option<&str>) -> Option<&'a mut
 /// By what those at the host's socket are told apart.
 fn whose(connection: &OwnedFd) -> String {
     let pid = crate::peer::of(connection).map_or(0, |peer| peer.pid);
-    peer::cgroup(pid).unwrap_or_default()
+    proc::cgroup(pid).unwrap_or_default()
 }
 
 /// Where as many wait at a socket as may, whoever has the most of them loses the oldest. `true` if somebody has.

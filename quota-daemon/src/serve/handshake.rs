@@ -13,6 +13,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 
 use crate::log;
 use crate::metrics::Counters;
+use crate::proc;
 
 use super::checks::{No, check_identity, check_versions, later, nobody, refused};
 use super::clients::{Client, Record};
@@ -120,7 +121,7 @@ impl Core {
         let facts = peer::facts(peer.pid).map_err(|_| nobody(Nobody::Gone))?;
         let cgroup = match container {
             Some(_) => None,
-            None => Some(peer::cgroup(peer.pid).map_err(|_| nobody(Nobody::Gone))?),
+            None => Some(proc::cgroup(peer.pid).map_err(|_| nobody(Nobody::Gone))?),
         };
         if peer::is_dead(&peer.pidfd) {
             // What `/proc` has said may be of another process of the same pid.

@@ -1,16 +1,13 @@
 //! Who is at the other end of a socket, by what the kernel says.
 
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 
-use quota_abi::cgroups;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Linux 6.5, include/uapi/asm-generic/socket.h; the `libc` crate does not have it everywhere.
-const SO_PEERPIDFD: libc::c_int = 77;
+use crate::proc;
 
 /// A process that has connected.
 #[derive(Debug)]
@@ -45,10 +42,9 @@ pub(super) fn peer(socket: impl AsFd) -> Result<Peer, Nobody> {
         crate::peer::of(&socket).map_err(|error| Nobody::Refused(error.to_string()))?;
     let pid = i32::try_from(credentials.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(Nobody::Foreign)?;
-    let (pidfd, certain) = match option::<libc::c_int>(&socket, SO_PEERPIDFD) {
-        // SAFETY: a descriptor that the kernel has just made for us.
-        Ok(descriptor) => (unsafe { OwnedFd::from_raw_fd(descriptor) }, true),
-        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+    let (pidfd, certain) = match crate::peer::pidfd(&socket) {
+        Ok(Some(pidfd)) => (pidfd, true),
+        Ok(None) => {
             let opened = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| Nobody::Gone)?;
             (opened, false)
         }
@@ -76,27 +72,6 @@ pub(super) fn is_dead(pidfd: impl AsFd) -> bool {
     poll(&mut waited, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// An option of a socket, of a type for which every bit pattern is valid.
-fn option<T: Copy>(socket: impl AsFd, name: libc::c_int) -> io::Result<T> {
-    let mut value = MaybeUninit::<T>::zeroed();
-    let mut length = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
-    // SAFETY: an open descriptor, and room for the answer of the length that is told.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            name,
-            value.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if answer != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: zeroed, then filled by the kernel; integers.
-    Ok(unsafe { value.assume_init() })
-}
-
 /// What `/proc` says of a process. Each is true of the process only if that lives afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
@@ -117,48 +92,17 @@ pub(super) struct Facts {
 /// # Errors
 /// There is no such process.
 pub(super) fn facts(pid: u32) -> io::Result<Facts> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let strange = || io::Error::other(format!("/proc/{pid} is not understood"));
+    let proc::Stat { program, start } = proc::stat(pid)?;
     let inode = |which: &str| std::fs::metadata(format!("/proc/{which}")).map(|file| file.ino());
     let time = inode(&format!("{pid}/ns/time")).ok();
     Ok(Facts {
-        start: start(&stat).ok_or_else(strange)?,
-        pid_inside: innermost(&status).ok_or_else(strange)?,
-        program: program(&stat),
+        start,
+        pid_inside: proc::pid_inside(pid)?,
+        program,
         namespace: inode(&format!("{pid}/ns/pid")).ok(),
         // A kernel without time namespaces has the host's clock alone.
         host_time: time == inode("self/ns/time").ok(),
     })
-}
-
-/// Field 22 of proc(5).
-fn start(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
-}
-
-fn program(stat: &str) -> String {
-    let inner = stat
-        .split_once('(')
-        .and_then(|(_, rest)| rest.rsplit_once(')'));
-    inner.map_or(String::new(), |(name, _)| name.escape_default().to_string())
-}
-
-fn innermost(status: &str) -> Option<u32> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_ascii_whitespace().next_back()?.parse().ok()
-}
-
-/// The cgroup of a process, as the process itself would name it if it were in no cgroup namespace.
-///
-/// # Errors
-/// There is no such process.
-pub(super) fn cgroup(pid: u32) -> io::Result<String> {
-    let text = std::fs::read(format!("/proc/{pid}/cgroup"))?;
-    Ok(String::from_utf8_lossy(cgroups::path_of(&text)).into_owned())
 }
 
 #[cfg(test)]
@@ -179,14 +123,5 @@ mod tests {
         assert_eq!(facts.pid_inside, own.pid);
         assert!(facts.host_time);
         assert!(!is_dead(&peer.pidfd));
-    }
-
-    #[test]
-    fn the_innermost_pid_and_a_name_of_any_letters() {
-        assert_eq!(innermost("Name:\tx\nNSpid:\t71\t9\t1\n"), Some(1));
-        assert_eq!(innermost("NSpid:\n"), None);
-        let stat = "7 (a) b\x1b) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4711 0 0";
-        assert_eq!(start(stat), Some(4711));
-        assert_eq!(program(stat), "a) b\\u{1b}");
     }
 }

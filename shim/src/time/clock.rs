@@ -17,17 +17,21 @@ pub(super) fn begin() {
 /// Nanoseconds of the host's `CLOCK_MONOTONIC`.
 #[inline]
 pub(super) fn now() -> u64 {
+    u64::try_from(own().saturating_sub(OFFSET.load(Relaxed))).unwrap_or(0)
+}
+
+/// The same clock as this process sees it: for times that nobody else is told.
+#[inline]
+pub(crate) fn own() -> i64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
     // SAFETY: a live out-pointer; the clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    let own = time
-        .tv_sec
+    time.tv_sec
         .saturating_mul(SECOND)
-        .saturating_add(time.tv_nsec);
-    u64::try_from(own.saturating_sub(OFFSET.load(Relaxed))).unwrap_or(0)
+        .saturating_add(time.tv_nsec)
 }
 
 /// Sleeps until `at`, or until somebody changes `word` from what was `seen` and wakes its sleepers. The word may be mapped for

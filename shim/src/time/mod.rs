@@ -5,7 +5,7 @@
 //! is measured, [`flight`] how much may be in flight. All of it sees the driver through [`gpu`], so that [`model`] can run it in
 //! virtual time.
 
-mod clock;
+pub(crate) mod clock;
 #[cfg(test)]
 mod closed_loop;
 mod costs;
