@@ -88,11 +88,11 @@ fn doctor_is_content_where_everything_works() {
         findings(&report, "driver").contains("libcuda.so.1"),
         "{report}"
     );
-    assert!(findings(&report, "gpu").contains("24576 MiB"), "{report}");
+    assert!(findings(&report, "gpu").contains("24 GiB"), "{report}");
     assert!(findings(&report, "nvml").starts_with("ok"), "{report}");
     let limited = findings(&report, "limited");
     assert!(
-        limited.starts_with("ok") && limited.contains("1024 MiB of 24576 MiB"),
+        limited.starts_with("ok") && limited.contains("1 GiB of 24 GiB"),
         "{limited}"
     );
     assert!(limited.contains("at most 30 % of its time"), "{limited}");
@@ -108,7 +108,7 @@ fn doctor_tells_a_limit_of_time_alone_and_one_of_memory_that_limits_nothing() {
     let (finished, report) = doctor(daemon(&sim).memory("40GiB"));
     let limited = findings(&report, "limited");
     assert!(limited.starts_with("warning"), "{limited}");
-    assert!(limited.contains("40960 MiB is more"), "{limited}");
+    assert!(limited.contains("40 GiB is more"), "{limited}");
     assert!(finished.success(), "{finished:?}");
 }
 
