@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::workspace;
 
 /// The packages that the library is made of.
-const MADE_OF: [&str; 3] = ["shim", "quota-abi", "cuda-headers"];
+const MADE_OF: [&str; 4] = ["shim", "limiter", "quota-abi", "cuda-headers"];
 
 /// What to say of `library` where it is older than the checkout's sources.
 #[must_use]

@@ -4,11 +4,10 @@ use cuda_headers::driver::{
     CUcontext, CUdevice, CUdevice_attribute, CUevent, CUevent_flags, CUresult, CUstream,
     CUstreamCaptureStatus,
 };
+use limiter::{Context, Event, Gpu, Passed, Stream};
 use quota_abi::sync::AtomicU32;
 
 use super::clock;
-use super::gpu::{Context, Event, Gpu, Passed};
-use super::shape::Stream;
 use crate::driver::{call, relaxed};
 use crate::guard::outside;
 use crate::process;

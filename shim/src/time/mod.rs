@@ -1,51 +1,15 @@
-//! GPU time: how launches are charged to the group's bucket, and wait where it is empty.
-//!
-//! `docs/gpu-time.md` says what is charged and why each number is what it is. Here: [`engine`] is the way
-//! of a launch, [`gate`] where it waits, [`costs`] what work costs, [`spans`], [`markers`] and [`settler`] how that
-//! is measured, [`flight`] how much may be in flight. All of it sees the driver through [`gpu`], so that [`model`] can run it in
-//! virtual time.
+//! GPU time: the hooks' side of the [`limiter`], and the driver behind it.
 
 pub(crate) mod clock;
-#[cfg(test)]
-mod closed_loop;
-mod costs;
-mod device;
 mod driver;
-mod endings;
-mod engine;
-mod flight;
-mod gate;
-mod gpu;
-mod marker;
-mod markers;
-#[cfg(test)]
-mod model;
-mod relief;
-mod settler;
-mod settling;
-mod shape;
-mod spans;
-mod terms;
-mod thread;
 pub(crate) mod traffic;
-mod try_lock;
-mod turns;
-#[cfg(test)]
-mod under_daemon;
-mod union;
-mod verdict;
-mod waits;
 
 use cuda_headers::driver::{CUDA_LAUNCH_PARAMS, CUcontext, CUgraphExec, CUresult, CUstream};
+use limiter::{Context, Engine, Rule, Seat, Terms, Thread, UNKNOWN, UNLIMITED, Work, graph_shape};
+pub(crate) use limiter::{Geometry, Stream};
 use quota_abi::bucket::Rate;
 
 use self::driver::Driver;
-use self::engine::{Engine, UNKNOWN, UNLIMITED};
-use self::gpu::Context;
-pub(crate) use self::shape::{Geometry, Stream};
-use self::shape::{Work, graph_shape};
-use self::terms::{Rule, Seat, Terms};
-use self::thread::Thread;
 pub(crate) use self::traffic::Block;
 use crate::device::Device;
 use crate::guard::{Aside, outside};
@@ -96,6 +60,7 @@ fn terms_of(device: &'static Device) -> Terms {
             region: device.region,
             device: device.index,
             slot: device.slot,
+            pid: process::pid(),
         }),
     }
 }

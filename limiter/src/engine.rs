@@ -12,14 +12,14 @@ use quota_abi::sync::{
     Ordering::{Acquire, Relaxed},
 };
 
-use super::costs::Costs;
-use super::device::Device;
-use super::gate::Place;
-use super::gpu::Gpu;
-use super::markers::Markers;
-use super::shape::{Stream, Work};
-use super::terms::Account;
-use super::thread::{NEVER, Thread};
+use crate::costs::Costs;
+use crate::device::Device;
+use crate::gate::Place;
+use crate::gpu::Gpu;
+use crate::markers::Markers;
+use crate::shape::{Stream, Work};
+use crate::terms::Account;
+use crate::thread::{NEVER, Thread};
 
 /// A span is closed when it holds this much work, ns: event pairs resolve 0.5 µs and jitter by tens.
 const SPAN: i64 = 1_000_000;
@@ -37,9 +37,9 @@ const RINGING: u64 = 5_000_000;
 
 /// The epoch of a process that has not looked for limits. Zero, like everything else here, so that the engine
 /// takes no space in the library.
-pub(super) const UNKNOWN: u64 = 0;
+pub const UNKNOWN: u64 = 0;
 /// The epoch of a process in which no device has a limit.
-pub(super) const UNLIMITED: u64 = 1;
+pub const UNLIMITED: u64 = 1;
 
 /// What all launches read and hardly anybody writes.
 #[derive(Debug)]
@@ -57,16 +57,17 @@ struct Hot {
 
 /// GPU time of one process.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub struct Engine {
     hot: Hot,
     /// When the daemon was last told that something has begun.
     rung_at: AtomicU64,
     epoch_at: AtomicU64,
     /// The highest epoch there ever was, here or in the process that this one was forked from.
     last_epoch: AtomicU64,
-    pub(super) costs: Costs,
-    pub(super) markers: Markers,
-    pub(super) devices: [Device; DEVICES],
+    /// What work of each shape costs.
+    pub costs: Costs,
+    pub(crate) markers: Markers,
+    pub(crate) devices: [Device; DEVICES],
 }
 
 /// What the refill found for one launch.
@@ -86,8 +87,16 @@ enum After {
     Open(usize),
 }
 
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Engine {
-    pub(super) const fn new() -> Self {
+    /// One without limits, which takes no space in the library: all zero.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             hot: Hot {
                 epoch: AtomicU64::new(0),
@@ -106,24 +115,24 @@ impl Engine {
 
     /// See [`Hot::epoch`].
     #[inline]
-    pub(super) fn epoch(&self) -> u64 {
+    pub fn epoch(&self) -> u64 {
         self.hot.epoch.load(Relaxed)
     }
 
     /// What threads remember may be wrong from now on.
-    pub(super) fn next_epoch(&self) {
+    pub fn next_epoch(&self) {
         let _ = self.hot.epoch.fetch_update(Relaxed, Relaxed, |epoch| {
             (epoch > UNLIMITED).then_some(epoch + 1)
         });
     }
 
     /// The devices, in the order of the region.
-    pub(super) fn device(&self, index: usize) -> Option<&Device> {
+    pub fn device(&self, index: usize) -> Option<&Device> {
         self.devices.get(index)
     }
 
     /// Takes note of limits that were set or lifted.
-    pub(super) fn limits_changed(&self) {
+    pub fn limits_changed(&self) {
         let limited = self.devices.iter().any(Device::is_limited);
         let last = self.epoch().max(self.last_epoch.load(Relaxed));
         let epoch = last.max(UNLIMITED) + 1;
@@ -133,7 +142,7 @@ impl Engine {
     }
 
     /// Looks at the limits again whenever a daemon's count has changed.
-    pub(super) fn watch(&self, changes: Option<&'static AtomicU64>) {
+    pub fn watch(&self, changes: Option<&'static AtomicU64>) {
         let changes = changes.map_or(core::ptr::null_mut(), |word| {
             core::ptr::from_ref(word).cast_mut()
         });
@@ -143,7 +152,7 @@ impl Engine {
 
     /// Whether a daemon has set or lifted limits since they were last looked at.
     #[inline]
-    pub(super) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         self.changes()
             .is_some_and(|changes| changes.load(Relaxed) != self.hot.seen.load(Relaxed))
     }
@@ -156,7 +165,7 @@ impl Engine {
 
     /// Looks at the limits again.
     #[cold]
-    pub(super) fn take_news(&self) {
+    pub fn take_news(&self) {
         if let Some(changes) = self.changes() {
             // SYNC POINT with the daemon, which counts a change after it has made it.
             self.hot.seen.store(changes.load(Acquire), Relaxed);
@@ -165,7 +174,7 @@ impl Engine {
     }
 
     /// Wakes the daemon if it does not know that the container is active on a device: now and then, as it may be away.
-    pub(super) fn ring(&self, gpu: &impl Gpu, account: Account, now: u64) {
+    pub(crate) fn ring(&self, gpu: &impl Gpu, account: Account, now: u64) {
         let Some(bell) = account.terms.bell(now) else {
             return;
         };
@@ -181,7 +190,7 @@ impl Engine {
     }
 
     /// A capture began (`+1`) or ended (`-1`).
-    pub(super) fn capture(&self, began: bool) {
+    pub fn capture(&self, began: bool) {
         let _ = self.hot.captures.fetch_update(Relaxed, Relaxed, |count| {
             Some(if began {
                 count + 1
@@ -193,14 +202,14 @@ impl Engine {
     }
 
     /// Whether any capture runs.
-    pub(super) fn is_capturing(&self) -> bool {
+    pub(crate) fn is_capturing(&self) -> bool {
         self.hot.captures.load(Relaxed) > 0
     }
 
     /// Launches work of this shape on `stream` by `launch`, if the thread can pay for it out of what it has. `None`: it has to
     /// [refill](Self::refill). Called only with a limit somewhere.
     #[inline]
-    pub(super) fn spend(
+    pub fn spend(
         &self,
         thread: &Thread,
         shape: u64,
@@ -227,7 +236,7 @@ impl Engine {
     /// The other way of a launch: takes more, waits until there is some, and measures.
     #[cold]
     #[inline(never)]
-    pub(super) fn refill(
+    pub fn refill(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
@@ -263,7 +272,7 @@ impl Engine {
 
     /// A fill or a copy within the device, by `call`: charged by what its bytes take at the memory's bandwidth. It is not
     /// measured, and a span on its stream ends before it.
-    pub(super) fn transfer(
+    pub fn transfer(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
@@ -450,14 +459,14 @@ impl Engine {
     }
 
     /// This thread has left a hook by `longjmp`, and perhaps what it alone had.
-    pub(super) fn hook_was_left(&self) {
+    pub fn hook_was_left(&self) {
         for device in &self.devices {
             device.settler.release_if_left();
         }
     }
 
     /// Forgets everything in a forked child: limits, markers, captures and work are its parent's.
-    pub(super) fn reset(&self) {
+    pub fn reset(&self) {
         let epoch = self.hot.epoch.swap(UNKNOWN, Relaxed);
         self.last_epoch.fetch_max(epoch, Relaxed);
         self.hot.changes.store(core::ptr::null_mut(), Relaxed);

@@ -2,12 +2,12 @@
 
 use quota_abi::sync::Ordering::Relaxed;
 
-use super::costs::Cost;
-use super::engine::Engine;
-use super::gpu::{Context, Gpu};
-use super::marker::{Handle, Marker};
-use super::shape::{Stream, Work};
-use super::thread::{Span, Thread};
+use crate::costs::Cost;
+use crate::engine::Engine;
+use crate::gpu::{Context, Gpu};
+use crate::marker::{Handle, Marker};
+use crate::shape::{Stream, Work};
+use crate::thread::{Span, Thread};
 
 /// Joined launches of unknown cost that go unmeasured, before one is measured all the same.
 const JOINS: u32 = 64;
@@ -19,7 +19,7 @@ const RECORDING: u64 = 20_000;
 impl Engine {
     /// Whether no marker may come before a launch. A stream whose launches are all joined, and whose costs
     /// are not known, has to be interrupted once in a while.
-    pub(super) fn stays_joined(&self, span: &Span, work: &Work, cost: Cost) -> bool {
+    pub(crate) fn stays_joined(&self, span: &Span, work: &Work, cost: Cost) -> bool {
         if !work.joined {
             return false;
         }
@@ -33,7 +33,7 @@ impl Engine {
     }
 
     /// Records the first event of a span. Without a free marker, or events, the span goes unmeasured.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     /// Makes sure that a marker has two events of a context.
-    pub(super) fn equip(&self, gpu: &impl Gpu, handle: Handle, context: Context) -> bool {
+    pub(crate) fn equip(&self, gpu: &impl Gpu, handle: Handle, context: Context) -> bool {
         let Some(marker) = self.markers.get(handle) else {
             return false;
         };
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// Records the last event of a span.
-    pub(super) fn close(&self, gpu: &impl Gpu, span: &Span) {
+    pub(crate) fn close(&self, gpu: &impl Gpu, span: &Span) {
         let handle = span.marker.get();
         let stream = span.stream();
         let Some(marker) = self.markers.get(handle) else {
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     /// Closes a span although the launch at hand is not on its stream.
-    pub(super) fn close_elsewhere(&self, gpu: &impl Gpu, span: &Span) {
+    pub(crate) fn close_elsewhere(&self, gpu: &impl Gpu, span: &Span) {
         if span.is_open() {
             if span.stream().joins_others() {
                 self.abandon(span);
@@ -135,7 +135,7 @@ impl Engine {
 
     /// Closes all of a thread's spans, because it is about to wait. Where the first launch after that goes
     /// to the same stream, it has to open another.
-    pub(super) fn close_all(&self, gpu: &impl Gpu, thread: &Thread, own: usize) {
+    pub(crate) fn close_all(&self, gpu: &impl Gpu, thread: &Thread, own: usize) {
         thread.spans_closed.set(0);
         for span in &thread.spans {
             if span.is_open() && (span.stream.get() == own || !span.stream().joins_others()) {
@@ -147,16 +147,16 @@ impl Engine {
     }
 
     /// Gives a span up: what was charged for it stays as estimated.
-    pub(super) fn abandon(&self, span: &Span) {
+    pub(crate) fn abandon(&self, span: &Span) {
         self.markers.free(span.marker.get());
         span.clear();
     }
 
-    pub(super) fn may_record(&self, gpu: &impl Gpu, stream: Stream) -> bool {
+    pub(crate) fn may_record(&self, gpu: &impl Gpu, stream: Stream) -> bool {
         !self.is_capturing() || !gpu.captures(stream)
     }
 
-    pub(super) fn age(&self, span: &Span, now: u64) -> u64 {
+    pub(crate) fn age(&self, span: &Span, now: u64) -> u64 {
         self.markers
             .get(span.marker.get())
             .map_or(0, |marker| now.saturating_sub(marker.opened()))
@@ -164,7 +164,7 @@ impl Engine {
 
     /// Before the thread waits for the GPU, or puts something on a stream that is not work of ours:
     /// what it has launched is closed, on one stream or on all.
-    pub(super) fn pause(&self, gpu: &impl Gpu, thread: &Thread, stream: Option<Stream>) {
+    pub fn pause(&self, gpu: &impl Gpu, thread: &Thread, stream: Option<Stream>) {
         if !thread.spans.iter().any(Span::is_open) {
             return;
         }

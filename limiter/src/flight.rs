@@ -7,15 +7,15 @@
 use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Estimated work in flight per process and device, ns.
-pub(super) const BOUND: i64 = 4_000_000;
+pub(crate) const BOUND: i64 = 4_000_000;
 /// The most that the bound delays one launch, ns.
-pub(super) const PATIENCE: u64 = 20_000_000;
+pub(crate) const PATIENCE: u64 = 20_000_000;
 /// A launch that alone exceeds this may join work that leaves room for this much.
 const ROOM: i64 = 2_000_000;
 
 /// One device's work of this process between the recording and the passing of a marker.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(crate) struct Flight {
     work: AtomicI64,
     count: AtomicU32,
     off: AtomicU32,
@@ -27,7 +27,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             work: AtomicI64::new(0),
             count: AtomicU32::new(0),
@@ -39,7 +39,7 @@ impl Flight {
     }
 
     /// Work behind a marker that was just recorded.
-    pub(super) fn depart(&self, estimate: i64, now: u64) {
+    pub(crate) fn depart(&self, estimate: i64, now: u64) {
         if self.count.fetch_add(1, Relaxed) == 0 {
             self.head.store(estimate, Relaxed);
             self.since.store(now, Relaxed);
@@ -48,7 +48,7 @@ impl Flight {
     }
 
     /// A marker was passed, which shows that the GPU moves, or given up.
-    pub(super) fn arrive(&self, estimate: i64, now: u64) {
+    pub(crate) fn arrive(&self, estimate: i64, now: u64) {
         self.work.fetch_sub(estimate, Relaxed);
         self.count.fetch_sub(1, Relaxed);
         self.since.store(now, Relaxed);
@@ -57,23 +57,23 @@ impl Flight {
     }
 
     /// Which marker is the oldest now.
-    pub(super) fn lead(&self, estimate: i64) {
+    pub(crate) fn lead(&self, estimate: i64) {
         self.head.store(estimate, Relaxed);
     }
 
     /// The estimate of all of it.
-    pub(super) fn work(&self) -> i64 {
+    pub(crate) fn work(&self) -> i64 {
         self.work.load(Relaxed).max(0)
     }
 
     /// Whether anything is in flight.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
     /// Estimated work that the GPU still has to do. The time since its last sign of life counts as done,
     /// unless the oldest marker is overdue: then the estimates are wrong, and nothing counts as done.
-    pub(super) fn remaining(&self, now: u64) -> i64 {
+    pub(crate) fn remaining(&self, now: u64) -> i64 {
         if self.is_empty() {
             return 0;
         }
@@ -88,7 +88,7 @@ impl Flight {
     }
 
     /// How much too much is in flight for a launch of `cost` to join; 0: it may.
-    pub(super) fn excess(&self, cost: i64, now: u64) -> i64 {
+    pub(crate) fn excess(&self, cost: i64, now: u64) -> i64 {
         if self.is_off() || self.is_empty() {
             return 0;
         }
@@ -96,27 +96,27 @@ impl Flight {
     }
 
     /// Somebody has waited for [`PATIENCE`] and in vain.
-    pub(super) fn turn_off(&self) {
+    pub(crate) fn turn_off(&self) {
         self.off.store(1, Relaxed);
     }
 
     /// A launch was let through for the sake of work that did not end.
-    pub(super) fn relieve(&self) {
+    pub(crate) fn relieve(&self) {
         self.relieved.fetch_add(1, Relaxed);
     }
 
     /// How many were since a marker was last passed.
-    pub(super) fn relieved(&self) -> u32 {
+    pub(crate) fn relieved(&self) -> u32 {
         self.relieved.load(Relaxed)
     }
 
     /// Whether the bound is off.
-    pub(super) fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         self.off.load(Relaxed) != 0
     }
 
     /// Forgets everything: a forked child has no work in flight.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.work.store(0, Relaxed);
         self.count.store(0, Relaxed);
         self.off.store(0, Relaxed);

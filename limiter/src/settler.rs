@@ -1,9 +1,9 @@
 //! Turns events that the GPU has passed into charges.
 
-use super::gpu::{Context, Event, Gpu};
-use super::marker::Marker;
-use super::union::Union;
-use super::verdict::{Evidence, POINTS};
+use crate::gpu::{Context, Event, Gpu};
+use crate::marker::Marker;
+use crate::union::Union;
+use crate::verdict::{Evidence, POINTS};
 
 /// A reference further back than this is replaced: the driver tells times in 24 bits of a float.
 const REFERENCE_AGE: i64 = 500_000_000;
@@ -12,7 +12,7 @@ const FAR: i64 = 1_000_000_000;
 
 /// One device's axis of GPU time, and what was charged on it.
 #[derive(Debug)]
-pub(super) struct Settler {
+pub(crate) struct Settler {
     union: Union,
     reference: Option<(Context, Event)>,
     /// Where the reference lies on the axis.
@@ -29,17 +29,17 @@ pub(super) struct Settler {
 
 /// What a marker showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Settled {
+pub(crate) struct Settled {
     /// To be charged for the span instead of its estimate.
-    pub(super) charge: i64,
+    pub(crate) charge: i64,
     /// The least and the most that one launch of the marker's shape took.
-    pub(super) launch: Option<(i64, i64)>,
+    pub(crate) launch: Option<(i64, i64)>,
     /// Whether it was overdue, and waited for a launch that this process held.
-    pub(super) waited: bool,
+    pub(crate) waited: bool,
 }
 
 impl Settler {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             union: Union::new(),
             reference: None,
@@ -52,7 +52,7 @@ impl Settler {
 
     /// Where to begin looking at the markers: with the oldest, or where the last look broke off. As many streams as that looked
     /// at in vain may not go on for long, and the others must not wait for them.
-    pub(super) fn begin_at(&mut self, oldest: usize) -> usize {
+    pub(crate) fn begin_at(&mut self, oldest: usize) -> usize {
         match self.broke_off {
             0 => oldest,
             place => {
@@ -63,16 +63,16 @@ impl Settler {
     }
 
     /// The look at the markers breaks off behind this one.
-    pub(super) fn break_off_at(&mut self, index: Option<usize>) {
+    pub(crate) fn break_off_at(&mut self, index: Option<usize>) {
         self.broke_off = index.map_or(0, |index| index + 2);
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         *self = Self::new();
     }
 
     /// A context is about to go: its event cannot be the reference any more. Returns it.
-    pub(super) fn drop_context(&mut self, context: Option<Context>) -> Option<Event> {
+    pub(crate) fn drop_context(&mut self, context: Option<Context>) -> Option<Event> {
         let (owner, event) = self.reference?;
         if context.is_some_and(|one| one != owner) {
             return None;
@@ -83,7 +83,7 @@ impl Settler {
 
     /// Judges a marker that the GPU has passed; `contended`: others had work on the device meanwhile. `None` if the driver does not
     /// tell its times.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         gpu: &impl Gpu,
         marker: &Marker,

@@ -12,41 +12,41 @@ use quota_abi::bucket::{Bucket, Rate};
 use quota_abi::policy::{Policy, Row, mode};
 use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
 
-use super::engine::Engine;
-use super::gpu::{Context, Event, Gpu, Passed};
-use super::shape::{Geometry, Stream, Work};
-use super::terms::{Rule, Terms};
-use super::thread::Thread;
+use crate::engine::Engine;
+use crate::gpu::{Context, Event, Gpu, Passed};
+use crate::shape::{Geometry, Stream, Work};
+use crate::terms::{Rule, Terms};
+use crate::thread::Thread;
 
-pub(super) const US: u64 = 1_000;
-pub(super) const MS: u64 = 1_000_000;
-pub(super) const FOREVER: u64 = u64::MAX / 2;
+pub(crate) const US: u64 = 1_000;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const FOREVER: u64 = u64::MAX / 2;
 
 /// Something that somebody else does.
 type Deed = Box<dyn FnOnce()>;
 
 /// A GPU whose streams run side by side, each in order, and a host whose calls take time.
-pub(super) struct Model {
+pub(crate) struct Model {
     clock: Cell<u64>,
     /// When each stream will have done what is on it.
     streams: RefCell<Vec<(usize, u64)>>,
     events: RefCell<Vec<Option<u64>>>,
     /// Stretches in which any stream was busy, merged.
     busy: RefCell<Vec<(u64, u64)>>,
-    pub(super) records: Cell<u64>,
-    pub(super) slept: Cell<u64>,
-    pub(super) longest_sleep: Cell<u64>,
-    pub(super) capturing: Cell<usize>,
+    pub(crate) records: Cell<u64>,
+    pub(crate) slept: Cell<u64>,
+    pub(crate) longest_sleep: Cell<u64>,
+    pub(crate) capturing: Cell<usize>,
     /// What a launch costs the host.
-    pub(super) launch_ns: Cell<u64>,
+    pub(crate) launch_ns: Cell<u64>,
     /// How often the daemon was told that something has begun.
-    pub(super) rung: Cell<u64>,
+    pub(crate) rung: Cell<u64>,
     /// What others do, and when: in order.
     others: RefCell<Vec<(u64, Deed)>>,
 }
 
 impl Model {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             clock: Cell::new(1_000 * MS),
             streams: RefCell::new(Vec::new()),
@@ -62,12 +62,12 @@ impl Model {
         }
     }
 
-    pub(super) fn pass(&self, ns: u64) {
+    pub(crate) fn pass(&self, ns: u64) {
         self.clock.set(self.clock.get() + ns);
     }
 
     /// Others do this `after` so much time, if the host sleeps then; asked for in order.
-    pub(super) fn meanwhile(&self, after: u64, event: impl FnOnce() + 'static) {
+    pub(crate) fn meanwhile(&self, after: u64, event: impl FnOnce() + 'static) {
         let when = self.clock.get() + after;
         self.others.borrow_mut().push((when, Box::new(event)));
     }
@@ -80,21 +80,21 @@ impl Model {
     }
 
     /// The time at which a stream will be idle.
-    pub(super) fn idle_at(&self, stream: usize) -> u64 {
+    pub(crate) fn idle_at(&self, stream: usize) -> u64 {
         let streams = self.streams.borrow();
         let found = streams.iter().find(|(key, _)| *key == stream);
         found.map_or(0, |(_, until)| *until).max(self.clock.get())
     }
 
     /// Puts `ns` of work on a stream.
-    pub(super) fn launch(&self, stream: usize, ns: u64) {
+    pub(crate) fn launch(&self, stream: usize, ns: u64) {
         self.pass(self.launch_ns.get());
         let begin = self.idle_at(stream);
         self.set_idle_at(stream, begin + ns);
         self.busy.borrow_mut().push((begin, begin + ns));
     }
 
-    pub(super) fn set_idle_at(&self, stream: usize, until: u64) {
+    pub(crate) fn set_idle_at(&self, stream: usize, until: u64) {
         let mut streams = self.streams.borrow_mut();
         match streams.iter_mut().find(|(key, _)| *key == stream) {
             Some(entry) => entry.1 = until,
@@ -103,7 +103,7 @@ impl Model {
     }
 
     /// Ends what was launched for [`FOREVER`], `after` from now; what lies behind it moves up.
-    pub(super) fn release(&self, after: u64) {
+    pub(crate) fn release(&self, after: u64) {
         let now = self.clock.get() + after;
         let mut busy = self.busy.borrow_mut();
         let Some(spinning) = busy.iter_mut().find(|(begin, end)| end - begin >= FOREVER) else {
@@ -132,12 +132,12 @@ impl Model {
     }
 
     /// The host waits for a stream.
-    pub(super) fn synchronise(&self, stream: usize) {
+    pub(crate) fn synchronise(&self, stream: usize) {
         self.clock.set(self.idle_at(stream) + 8 * US);
     }
 
     /// Nanoseconds of `begin..end` in which the GPU was busy.
-    pub(super) fn busy(&self, begin: u64, end: u64) -> u64 {
+    pub(crate) fn busy(&self, begin: u64, end: u64) -> u64 {
         let mut stretches = self.busy.borrow().clone();
         stretches.sort_unstable();
         let (mut total, mut reached) = (0, begin);
@@ -233,18 +233,18 @@ impl Gpu for Model {
 }
 
 /// A process with one limited device.
-pub(super) struct Process {
-    pub(super) engine: Box<Engine>,
-    pub(super) thread: Thread,
-    pub(super) bucket: &'static Bucket,
+pub(crate) struct Process {
+    pub(crate) engine: Box<Engine>,
+    pub(crate) thread: Thread,
+    pub(crate) bucket: &'static Bucket,
 }
 
 impl Process {
-    pub(super) fn new(percent: u32) -> Self {
+    pub(crate) fn new(percent: u32) -> Self {
         Self::with_bucket(percent, Box::leak(Box::default()))
     }
 
-    pub(super) fn with_bucket(percent: u32, bucket: &'static Bucket) -> Self {
+    pub(crate) fn with_bucket(percent: u32, bucket: &'static Bucket) -> Self {
         Self::with_terms(Terms {
             bucket,
             own: Rate::from_ppm(percent * 10_000),
@@ -254,7 +254,7 @@ impl Process {
     }
 
     /// Under a daemon that gives it so many ppm; with the daemon's row.
-    pub(super) fn ruled(ppm: u32) -> (Self, &'static Policy, &'static Row) {
+    pub(crate) fn ruled(ppm: u32) -> (Self, &'static Policy, &'static Row) {
         let policy: &'static Policy = quota_abi::map::anonymous(size_of::<Policy>())
             .map(|pages| {
                 // SAFETY: zeroed pages of our own are a policy, never unmapped.
@@ -287,11 +287,11 @@ impl Process {
     }
 
     /// Launches function `name` for `ns`.
-    pub(super) fn launch(&self, model: &Model, stream: usize, name: usize, ns: u64) {
+    pub(crate) fn launch(&self, model: &Model, stream: usize, name: usize, ns: u64) {
         self.launch_joined(model, stream, name, ns, false);
     }
 
-    pub(super) fn launch_joined(
+    pub(crate) fn launch_joined(
         &self,
         model: &Model,
         stream: usize,
@@ -319,7 +319,7 @@ impl Process {
     }
 
     /// Launches an executable graph that takes `ns`.
-    pub(super) fn launch_graph(&self, model: &Model, stream: usize, exec: usize, ns: u64) {
+    pub(crate) fn launch_graph(&self, model: &Model, stream: usize, exec: usize, ns: u64) {
         let stream = Stream {
             handle: stream,
             per_thread: false,

@@ -3,8 +3,7 @@
 use quota_abi::events::{self, Event, What};
 use quota_abi::sync::{AtomicU64, Ordering::Relaxed};
 
-use super::gate::Place;
-use crate::process;
+use crate::gate::Place;
 
 /// Shorter waits are not told of one by one, ns.
 const SHORTEST: u64 = 1_000_000;
@@ -14,28 +13,28 @@ const INTERVAL: u64 = 100_000_000;
 
 /// The last wait on a device that this process told of.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(crate) struct Noted {
     at: AtomicU64,
     waited: AtomicU64,
 }
 
 /// A launch that waited.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
+pub(crate) struct Wait {
     /// For how long, ns.
-    pub(super) waited: u64,
+    pub(crate) waited: u64,
     /// When it went on.
-    pub(super) now: u64,
+    pub(crate) now: u64,
     /// What it was charged, ns.
-    pub(super) price: i64,
+    pub(crate) price: i64,
     /// The bucket's level when it came.
-    pub(super) level: i64,
+    pub(crate) level: i64,
     /// It went on because it had waited long enough.
-    pub(super) forced: bool,
+    pub(crate) forced: bool,
 }
 
 impl Noted {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             at: AtomicU64::new(0),
             waited: AtomicU64::new(0),
@@ -64,7 +63,7 @@ impl Noted {
 
 impl Place<'_> {
     /// Counts a launch that waited, or would have.
-    pub(super) fn count_wait(&self, wait: Wait) {
+    pub(crate) fn count_wait(&self, wait: Wait) {
         self.account.bucket.count_wait(wait.waited, wait.forced);
         let Some(seat) = self.account.terms.seat else {
             return;
@@ -72,7 +71,7 @@ impl Place<'_> {
         if self.device.noted.takes(wait.waited, wait.now) {
             let event = Event {
                 at: wait.now,
-                pid: process::pid(),
+                pid: seat.pid,
                 device: u8::try_from(seat.device).unwrap_or(u8::MAX),
                 slot: u16::try_from(seat.slot).unwrap_or(u16::MAX),
                 asked: wait.price.max(0).unsigned_abs(),

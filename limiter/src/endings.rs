@@ -3,14 +3,14 @@
 use quota_abi::layout::DEVICES;
 use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
 
-use super::engine::Engine;
-use super::gate::{LONGEST_WAIT, Place};
-use super::gpu::{Context, Event, Gpu};
-use super::shape::Stream;
+use crate::engine::Engine;
+use crate::gate::{LONGEST_WAIT, Place};
+use crate::gpu::{Context, Event, Gpu};
+use crate::shape::Stream;
 
 impl Engine {
     /// A stream is about to be destroyed.
-    pub(super) fn drop_stream(&self, gpu: &impl Gpu, stream: Stream) {
+    pub fn drop_stream(&self, gpu: &impl Gpu, stream: Stream) {
         let patience = Patience::begin(gpu);
         self.markers.drop_stream(stream, || patience.wait(gpu));
         self.next_epoch();
@@ -18,7 +18,7 @@ impl Engine {
 
     /// A context (or every one) is about to be destroyed or reset. `events_die`: its events go with it;
     /// else they are destroyed here.
-    pub(super) fn drop_context(&self, gpu: &impl Gpu, context: Option<Context>, events_die: bool) {
+    pub fn drop_context(&self, gpu: &impl Gpu, context: Option<Context>, events_die: bool) {
         let patience = Patience::begin(gpu);
         let now = gpu.now();
         // Until the markers are gone, nobody else may settle one or make one the reference.

@@ -3,17 +3,17 @@
 use quota_abi::bucket::Kind;
 use quota_abi::sync::Ordering::Relaxed;
 
-use super::engine::Engine;
-use super::gate::Place;
-use super::gpu::{Gpu, Passed};
-use super::thread::Thread;
+use crate::engine::Engine;
+use crate::gate::Place;
+use crate::gpu::{Gpu, Passed};
+use crate::thread::Thread;
 
 /// Streams that are looked at in vain before a settler leaves the rest for later.
 const UNPASSED: u32 = 16;
 
 impl Engine {
     /// Charges what the markers show that the GPU has passed.
-    pub(super) fn settle(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
+    pub(crate) fn settle(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
         let Place {
             index,
             device,
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// As [`Self::settle`], for a thread that is held: work on any device may be waiting for it.
-    pub(super) fn settle_all(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
+    pub(crate) fn settle_all(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
         self.settle(gpu, place, now);
         for (index, device) in self.devices.iter().enumerate() {
             if index != place.index
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// After the thread has waited for the GPU: settles what it can.
-    pub(super) fn resume(&self, gpu: &impl Gpu, thread: &Thread) {
+    pub fn resume(&self, gpu: &impl Gpu, thread: &Thread) {
         let Some(index) = thread.device.get().checked_sub(1) else {
             return;
         };

@@ -2,41 +2,41 @@
 
 use core::cell::Cell;
 
-use super::gpu::Context;
-use super::marker::Handle;
-use super::shape::{Stream, Work};
+use crate::gpu::Context;
+use crate::marker::Handle;
+use crate::shape::{Stream, Work};
 
 /// Streams that a thread keeps apart. With more of them in use at once, some spans are given up early.
-pub(super) const SPANS: usize = 8;
+pub(crate) const SPANS: usize = 8;
 
 /// No epoch in which anything is limited.
-pub(super) const NEVER: u64 = super::engine::UNLIMITED;
+pub(crate) const NEVER: u64 = crate::engine::UNLIMITED;
 
 /// Launches that one batch pays for at most, however cheap they are.
-pub(super) const LAUNCHES: u32 = 1024;
+pub(crate) const LAUNCHES: u32 = 1024;
 
 /// A host that takes this much longer than the work that it launches is not ahead of the GPU, ns.
 const SLACK: i64 = 20_000;
 
 /// Launches of one thread on one stream since the first event of its marker was recorded.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// [`Stream::key`]; 0: none.
-    pub(super) stream: Cell<usize>,
-    pub(super) per_thread: Cell<bool>,
-    pub(super) marker: Cell<Handle>,
-    pub(super) estimate: Cell<i64>,
-    pub(super) launches: Cell<u32>,
+    pub(crate) stream: Cell<usize>,
+    pub(crate) per_thread: Cell<bool>,
+    pub(crate) marker: Cell<Handle>,
+    pub(crate) estimate: Cell<i64>,
+    pub(crate) launches: Cell<u32>,
     /// The shape of all launches; 0 once there are several.
-    pub(super) shape: Cell<u64>,
+    pub(crate) shape: Cell<u64>,
     /// The launch that opened the span.
-    pub(super) first: Cell<Option<Work>>,
+    pub(crate) first: Cell<Option<Work>>,
     /// A shape in it that was hardly measured yet; the numbers are 0 if there are several such.
-    pub(super) young: Cell<Option<Work>>,
-    pub(super) young_launches: Cell<u32>,
-    pub(super) young_estimate: Cell<i64>,
+    pub(crate) young: Cell<Option<Work>>,
+    pub(crate) young_launches: Cell<u32>,
+    pub(crate) young_estimate: Cell<i64>,
     /// Whether launches here are joined to the ones before them.
-    pub(super) joins: Cell<u32>,
+    pub(crate) joins: Cell<u32>,
 }
 
 impl Span {
@@ -56,12 +56,12 @@ impl Span {
         }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.marker.get() != Handle::NONE
     }
 
     /// Forgets the launches so far.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.marker.set(Handle::NONE);
         self.estimate.set(0);
         self.launches.set(0);
@@ -73,7 +73,7 @@ impl Span {
     }
 
     /// The stream, to record on: a default stream is 0 in its own form of the function.
-    pub(super) fn stream(&self) -> Stream {
+    pub(crate) fn stream(&self) -> Stream {
         let per_thread = self.per_thread.get();
         let key = self.stream.get();
         let default = Stream {
@@ -91,7 +91,7 @@ impl Span {
     }
 
     /// Starts over for another stream.
-    pub(super) fn assign(&self, stream: Stream) {
+    pub(crate) fn assign(&self, stream: Stream) {
         self.clear();
         self.stream.set(stream.key());
         self.per_thread.set(stream.per_thread);
@@ -99,7 +99,7 @@ impl Span {
     }
 
     #[inline]
-    pub(super) fn add(&self, shape: u64, cost: i64) {
+    pub(crate) fn add(&self, shape: u64, cost: i64) {
         let launches = self.launches.get();
         if launches == 0 {
             self.shape.set(shape);
@@ -111,7 +111,7 @@ impl Span {
     }
 
     /// Notes a launch of a shape that was hardly measured yet.
-    pub(super) fn add_young(&self, work: &Work, cost: i64) {
+    pub(crate) fn add_young(&self, work: &Work, cost: i64) {
         match self.young.get() {
             None => {
                 self.young.set(Some(*work));
@@ -131,7 +131,7 @@ impl Span {
 
     /// Takes the last launch back: the driver refused it.
     #[inline]
-    pub(super) fn take_back(&self, cost: i64) {
+    pub(crate) fn take_back(&self, cost: i64) {
         self.launches.set(self.launches.get().saturating_sub(1));
         self.estimate.set((self.estimate.get() - cost).max(0));
     }
@@ -140,24 +140,24 @@ impl Span {
 /// One thread. No destructor: libraries launch from the destructors of others. A thread that ends loses
 /// its batch.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub struct Thread {
     /// The engine's epoch under which launches may be spent from the batch without further questions, or
     /// [`NEVER`].
-    pub(super) epoch: Cell<u64>,
+    pub(crate) epoch: Cell<u64>,
     /// The epoch under which the rest was looked up.
-    pub(super) seen: Cell<u64>,
+    pub(crate) seen: Cell<u64>,
     /// GPU time taken and not spent, ns.
-    pub(super) batch: Cell<i64>,
+    pub(crate) batch: Cell<i64>,
     /// Launches until the next refill at the latest.
-    pub(super) left: Cell<u32>,
+    pub(crate) left: Cell<u32>,
     /// One more than the index of the limited device that the batch is for; 0: unknown.
-    pub(super) device: Cell<usize>,
-    pub(super) context: Cell<usize>,
+    pub(crate) device: Cell<usize>,
+    pub(crate) context: Cell<usize>,
     /// The current device has no limit.
-    pub(super) free: Cell<bool>,
-    pub(super) spans: [Span; SPANS],
+    pub(crate) free: Cell<bool>,
+    pub(crate) spans: [Span; SPANS],
     /// How many of them the last wait has closed.
-    pub(super) spans_closed: Cell<u32>,
+    pub(crate) spans_closed: Cell<u32>,
     /// When the thread last left a refill, with how much, after a launch of which price.
     left_at: Cell<u64>,
     left_with: Cell<i64>,
@@ -169,8 +169,16 @@ pub(super) struct Thread {
     dice: Cell<u32>,
 }
 
+impl Default for Thread {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Thread {
-    pub(super) const fn new() -> Self {
+    /// One that has nothing yet.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             epoch: Cell::new(NEVER),
             seen: Cell::new(NEVER),
@@ -192,80 +200,80 @@ impl Thread {
 
     /// The place for a stream's span; another stream may have it.
     #[inline]
-    pub(super) fn span(&self, key: usize) -> &Span {
+    pub(crate) fn span(&self, key: usize) -> &Span {
         let index = (key ^ key >> 3 ^ key >> 6 ^ key >> 9) % SPANS;
         self.spans.get(index).unwrap_or(&self.spans[0])
     }
 
     /// Whether what it keeps is for this context.
-    pub(super) fn is_in(&self, context: Option<Context>) -> bool {
+    pub fn is_in(&self, context: Option<Context>) -> bool {
         context.is_some_and(|context| context.0 == self.context.get())
     }
 
     /// The next launch asks for context and device again.
-    pub(super) fn forget_context(&self) {
+    pub fn forget_context(&self) {
         self.epoch.set(NEVER);
         self.seen.set(NEVER);
     }
 
     /// Pays for one call out of the batch.
     #[inline]
-    pub(super) fn pay(&self, cost: i64) {
+    pub(crate) fn pay(&self, cost: i64) {
         self.batch.set(self.batch.get() - cost);
         self.left.set(self.left.get().saturating_sub(1));
     }
 
     /// Undoes [`Self::pay`].
     #[inline]
-    pub(super) fn pay_back(&self, cost: i64) {
+    pub(crate) fn pay_back(&self, cost: i64) {
         self.batch.set(self.batch.get() + cost);
         self.left.set(self.left.get() + 1);
     }
 
     /// Pays for one launch of a span.
     #[inline]
-    pub(super) fn spend(&self, span: &Span, shape: u64, cost: i64) {
+    pub(crate) fn spend(&self, span: &Span, shape: u64, cost: i64) {
         self.pay(cost);
         span.add(shape, cost);
     }
 
     /// Undoes [`Self::spend`].
     #[inline]
-    pub(super) fn unspend(&self, span: &Span, cost: i64) {
+    pub(crate) fn unspend(&self, span: &Span, cost: i64) {
         self.pay_back(cost);
         span.take_back(cost);
     }
 
     /// Begins a batch: `granted` more to spend.
-    pub(super) fn grant(&self, granted: i64) {
+    pub(crate) fn grant(&self, granted: i64) {
         self.batch.set(self.batch.get() + granted);
         self.left.set(LAUNCHES);
         self.left_from.set(LAUNCHES);
     }
 
     /// Gives the batch up.
-    pub(super) fn drop_batch(&self) {
+    pub(crate) fn drop_batch(&self) {
         self.batch.set(0);
         self.left.set(0);
         self.left_from.set(0);
     }
 
     /// How many launches there were since this was last asked.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         let left = self.left.get();
         self.left_from.replace(left).saturating_sub(left)
     }
 
     /// How much to take at once, of at most `batch`: twice as much each time, and never quite the same,
     /// so that refills do not always meet the same launch of a loop.
-    pub(super) fn appetite(&self, batch: i64) -> i64 {
+    pub(crate) fn appetite(&self, batch: i64) -> i64 {
         let appetite = self.appetite.get().max(2_500);
         self.appetite.set(appetite.saturating_mul(2).min(batch));
         appetite.min(batch) - appetite.min(batch) / 64 * i64::from(self.die())
     }
 
     /// Leaves a refill at `now` with a launch of `price`.
-    pub(super) fn leave(&self, now: u64, price: i64) {
+    pub(crate) fn leave(&self, now: u64, price: i64) {
         self.left_at.set(now);
         self.left_with.set(self.batch.get());
         self.left_after.set(price);
@@ -273,14 +281,14 @@ impl Thread {
 
     /// Whether it has since launched faster than the GPU works, by the estimates. If not, a span over
     /// several launches contains idle time.
-    pub(super) fn is_ahead(&self, now: u64) -> bool {
+    pub(crate) fn is_ahead(&self, now: u64) -> bool {
         let host = i64::try_from(now.saturating_sub(self.left_at.get())).unwrap_or(i64::MAX);
         let launched = self.left_with.get() - self.batch.get() + self.left_after.get();
         host <= launched.saturating_add(launched / 2).saturating_add(SLACK)
     }
 
     /// A number of 0 to 15 without a pattern.
-    pub(super) fn die(&self) -> u32 {
+    pub(crate) fn die(&self) -> u32 {
         let next = self
             .dice
             .get()

@@ -2,18 +2,18 @@
 
 use quota_abi::sync::Ordering::{Acquire, Relaxed};
 
-use super::costs::Cost;
-use super::device::{Admission, Device};
-use super::engine::Engine;
-use super::flight::{BOUND, PATIENCE};
-use super::gpu::Gpu;
-use super::shape::Work;
-use super::terms::Account;
-use super::thread::Thread;
-use super::waits::Wait;
+use crate::costs::Cost;
+use crate::device::{Admission, Device};
+use crate::engine::Engine;
+use crate::flight::{BOUND, PATIENCE};
+use crate::gpu::Gpu;
+use crate::shape::Work;
+use crate::terms::Account;
+use crate::thread::Thread;
+use crate::waits::Wait;
 
 /// The longest wait of one launch, ns, unless the debt that it found asks for more.
-pub(super) const LONGEST_WAIT: u64 = 100_000_000;
+pub(crate) const LONGEST_WAIT: u64 = 100_000_000;
 /// How often a waiting launch wakes before its time to settle what has ended.
 const EARLY: u32 = 2;
 /// The shortest sleep of the bound on work in flight, ns; each further one is twice as long.
@@ -21,15 +21,15 @@ const FIRST_NAP: u64 = 200_000;
 
 /// Where a launch runs.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) index: usize,
-    pub(super) device: &'a Device,
-    pub(super) account: Account,
+pub(crate) struct Place<'a> {
+    pub(crate) index: usize,
+    pub(crate) device: &'a Device,
+    pub(crate) account: Account,
 }
 
 impl Place<'_> {
     /// What work of this kind takes in the group.
-    pub(super) fn typical(&self, work: &Work) -> i64 {
+    pub(crate) fn typical(&self, work: &Work) -> i64 {
         self.account.bucket.typical(work.kind())
     }
 }
@@ -70,7 +70,7 @@ fn settled(place: Place<'_>, wait: u64) -> u64 {
 
 impl Engine {
     /// What a launch is charged: its cost; more if work of the same shape has been running for longer.
-    pub(super) fn price(&self, place: Place<'_>, work: &Work, cost: Cost, now: u64) -> i64 {
+    pub(crate) fn price(&self, place: Place<'_>, work: &Work, cost: Cost, now: u64) -> i64 {
         if !place.device.flight.is_off() {
             return cost.ns;
         }
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     /// Takes GPU time for a launch; waits until there is some. True if it had to.
-    pub(super) fn take(
+    pub(crate) fn take(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
@@ -178,7 +178,7 @@ impl Engine {
     }
 
     /// Waits while too much is in flight, for a while. True if it had to.
-    pub(super) fn bound_flight(
+    pub(crate) fn bound_flight(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
@@ -225,7 +225,7 @@ impl Engine {
     }
 
     /// Charges a launch to a device by its estimate, without measuring it, and waits for the time.
-    pub(super) fn toll(&self, gpu: &impl Gpu, index: usize, work: &Work) {
+    pub fn toll(&self, gpu: &impl Gpu, index: usize, work: &Work) {
         let Some(device) = self.device(index) else {
             return;
         };

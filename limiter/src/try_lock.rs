@@ -11,7 +11,7 @@ use quota_abi::sync::{AtomicU64, Ordering};
 
 /// A value for whoever comes first; the others go on without it.
 #[derive(Debug)]
-pub(super) struct TryLock<T> {
+pub(crate) struct TryLock<T> {
     /// Which thread has it; 0 if none.
     taken: AtomicU64,
     value: UnsafeCell<T>,
@@ -21,7 +21,7 @@ pub(super) struct TryLock<T> {
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Self {
             taken: AtomicU64::new(0),
             value: UnsafeCell::new(value),
@@ -29,7 +29,7 @@ impl<T> TryLock<T> {
     }
 
     /// The value, unless another thread has it.
-    pub(super) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         // SYNC POINT: pairs with the store in `Guard::drop`.
         self.taken
             .compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed)
@@ -38,14 +38,14 @@ impl<T> TryLock<T> {
     }
 
     /// Breaks the lock if this thread has it: only once it has left the lock's holder by `longjmp`.
-    pub(super) fn release_if_left(&self) {
+    pub(crate) fn release_if_left(&self) {
         let _ = self
             .taken
             .compare_exchange(this_thread(), 0, Ordering::Release, Ordering::Relaxed);
     }
 
     /// Breaks the lock in a forked child: the thread that had it does not exist there.
-    pub(super) fn release_in_child(&self) {
+    pub(crate) fn release_in_child(&self) {
         self.taken.store(0, Ordering::Release);
     }
 }
@@ -61,7 +61,7 @@ fn this_thread() -> u64 {
 }
 
 /// Has the value until dropped.
-pub(super) struct Guard<'a, T>(&'a TryLock<T>);
+pub(crate) struct Guard<'a, T>(&'a TryLock<T>);
 
 impl<T> Deref for Guard<'_, T> {
     type Target = T;

@@ -1,21 +1,21 @@
-//! What the engine needs of a driver and a clock. The real one is in [`super::driver`]; tests put a GPU in
+//! What the engine needs of a driver and a clock. The real one is in the shim; tests and the model put a GPU in
 //! virtual time behind it.
 
 use quota_abi::sync::AtomicU32;
 
-use super::shape::Stream;
+use crate::shape::Stream;
 
 /// An event of the driver, with timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Event(pub(super) usize);
+pub struct Event(pub usize);
 
 /// A context of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Context(pub(super) usize);
+pub struct Context(pub usize);
 
 /// How far an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Passed {
+pub enum Passed {
     /// The GPU has passed it.
     Yes,
     /// Not yet.
@@ -25,7 +25,7 @@ pub(super) enum Passed {
 }
 
 /// Driver and clock.
-pub(super) trait Gpu {
+pub trait Gpu {
     /// Runs calls of our own: those below, except for `now`, `sleep_until` and `current`, are made inside.
     fn quietly<R>(&self, calls: impl FnOnce() -> R) -> R;
     /// Nanoseconds of the host's monotonic clock.

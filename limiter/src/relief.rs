@@ -10,10 +10,10 @@
 
 use quota_abi::sync::Ordering::Relaxed;
 
-use super::engine::Engine;
-use super::flight::PATIENCE;
-use super::gate::{LONGEST_WAIT, Place};
-use super::marker::Marker;
+use crate::engine::Engine;
+use crate::flight::PATIENCE;
+use crate::gate::{LONGEST_WAIT, Place};
+use crate::marker::Marker;
 
 /// Work is overdue when it runs for twice its estimate, and this much longer, ns: another process's slice.
 const SLACK: u64 = 1_000_000;
@@ -27,7 +27,7 @@ const SOON: i64 = 2_000_000;
 
 impl Marker {
     /// It is the first on its stream that the GPU has not passed.
-    pub(super) fn is_head(&self, now: u64) {
+    pub(crate) fn is_head(&self, now: u64) {
         if self.head.load(Relaxed) == 0 {
             self.head.store(now, Relaxed);
         }
@@ -44,13 +44,13 @@ impl Marker {
     }
 
     /// Whether it had run too long when the launch was let go that it can have waited for.
-    pub(super) fn was_overdue(&self) -> bool {
+    pub(crate) fn was_overdue(&self) -> bool {
         self.overdue.load(Relaxed) != 0
     }
 
     /// For how long launches were held during the span, if that is what it waited for: if it ended, by the host's
     /// clock, just when the last one had been let go.
-    pub(super) fn held_until(&self, ended: i64) -> i64 {
+    pub(crate) fn held_until(&self, ended: i64) -> i64 {
         let let_go = i64::try_from(self.let_go.load(Relaxed)).unwrap_or(i64::MAX);
         let after = ended.saturating_sub(let_go);
         if let_go != 0 && (-SOON / 10..SOON).contains(&after) {
@@ -64,7 +64,7 @@ impl Marker {
 impl Engine {
     /// When a launch on `stream` that is held since `begin` has to be let through because of what is overdue.
     /// `debt`: how long what was settled will take to be paid.
-    pub(super) fn relief(&self, place: Place<'_>, stream: usize, debt: u64, begin: u64) -> u64 {
+    pub(crate) fn relief(&self, place: Place<'_>, stream: usize, debt: u64, begin: u64) -> u64 {
         let fills_at = place.account.bucket.rate().unwrap_or(place.account.rate);
         if debt > fills_at.time_for(CREDIT + fills_at.resume()) {
             return u64::MAX;
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// A launch on `stream` of device `index` goes on that was held since `begin`.
-    pub(super) fn let_go(&self, index: usize, stream: usize, begin: u64, now: u64) {
+    pub(crate) fn let_go(&self, index: usize, stream: usize, begin: u64, now: u64) {
         for (_, marker) in self.markers.all_pending() {
             if marker.head.load(Relaxed) != 0 {
                 let held = now.saturating_sub(begin.max(marker.opened()));

@@ -5,8 +5,8 @@ use core::cell::Cell;
 use quota_abi::policy::{Loan, Row, Turn, mode};
 use quota_abi::sync::Ordering::Relaxed;
 
-use super::gpu::Gpu;
-use super::model::{FOREVER, MS, Model, Process, US};
+use crate::gpu::Gpu;
+use crate::model::{FOREVER, MS, Model, Process, US};
 
 /// Two streams that wait for no other.
 const ONE: usize = 0x5000;

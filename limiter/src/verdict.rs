@@ -5,23 +5,23 @@
 //! the GPU stood idle in between; how slowly is known from the moments at which a thread refilled.
 
 /// Moments remembered of one span.
-pub(super) const POINTS: usize = 8;
+pub(crate) const POINTS: usize = 8;
 
 /// What was known of a span when its last event was recorded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     /// What the work in it was estimated at, ns.
-    pub(super) estimate: i64,
+    pub(crate) estimate: i64,
     /// Between the two events on the GPU's clock, ns.
-    pub(super) measured: i64,
+    pub(crate) measured: i64,
     /// When the host went on launching: ns after the first event was recorded, and the estimate of what
     /// had been launched before that moment. Ascending; the launch at moment 0 is not listed.
-    pub(super) points: &'a [(i64, i64)],
+    pub(crate) points: &'a [(i64, i64)],
     /// When the host had launched everything.
-    pub(super) closed: i64,
+    pub(crate) closed: i64,
     /// Whether the GPU had nothing to do when the first event was recorded: then the time that the host
     /// took for the launch was idle time.
-    pub(super) idle: bool,
+    pub(crate) idle: bool,
 }
 
 impl Evidence<'_> {
@@ -30,7 +30,7 @@ impl Evidence<'_> {
     ///
     /// From the end of a stretch on, the GPU had at most the rest of the span for this stretch and
     /// all later ones; whichever stretch leaves the smallest factor decides.
-    pub(super) fn least(&self) -> i64 {
+    pub(crate) fn least(&self) -> i64 {
         let mut least = i64::MAX;
         let mut before = 0;
         for &(moment, launched) in self.points.iter().chain(&[(self.closed, self.estimate)]) {
@@ -41,7 +41,7 @@ impl Evidence<'_> {
     }
 
     /// The most GPU time that the work can have taken.
-    pub(super) fn most(&self) -> i64 {
+    pub(crate) fn most(&self) -> i64 {
         if self.idle {
             self.least()
         } else {
@@ -61,14 +61,14 @@ impl Evidence<'_> {
     }
 
     /// The same where other containers had work on the device, whose slices are in the measurement: it proves only a maximum.
-    pub(super) fn charge_in_contention(&self, fresh: i64) -> i64 {
+    pub(crate) fn charge_in_contention(&self, fresh: i64) -> i64 {
         let shared = (self.measured - fresh).max(0);
         self.estimate.min((self.most() - shared).max(0))
     }
 
     /// What is charged in the end, if `fresh` of the measured time had not been charged already to work
     /// that ran at the same time: the estimate, as far as the measurement allows it.
-    pub(super) fn charge(&self, fresh: i64) -> i64 {
+    pub(crate) fn charge(&self, fresh: i64) -> i64 {
         let shared = (self.measured - fresh).max(0);
         let low = (self.least() - shared).max(0);
         let high = (self.most() - shared).max(low);

@@ -6,15 +6,15 @@
 
 use quota_abi::sync::Ordering::Acquire;
 
-use super::engine::Engine;
-use super::gate::{LONGEST_WAIT, Place};
-use super::gpu::Gpu;
-use super::thread::Thread;
-use super::waits::Wait;
+use crate::engine::Engine;
+use crate::gate::{LONGEST_WAIT, Place};
+use crate::gpu::Gpu;
+use crate::thread::Thread;
+use crate::waits::Wait;
 
 impl Engine {
     /// Waits until it is the container's turn, for a while. True if it had to.
-    pub(super) fn await_turn(
+    pub(crate) fn await_turn(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,

@@ -10,17 +10,17 @@ use quota_abi::sync::{
     Ordering::{AcqRel, Relaxed, Release},
 };
 
-use super::gpu::Context;
-use super::marker::{Handle, Marker, State};
-use super::shape::Stream;
+use crate::gpu::Context;
+use crate::marker::{Handle, Marker, State};
+use crate::shape::Stream;
 
 /// Markers of a process. Work in flight is bounded and markers lie a millisecond apart, so this is plenty; a
 /// launch that finds none is charged its estimate for good.
-pub(super) const MARKERS: usize = 128;
+pub(crate) const MARKERS: usize = 128;
 
 /// All markers of a process.
 #[derive(Debug)]
-pub(super) struct Markers {
+pub(crate) struct Markers {
     pool: [Marker; MARKERS],
     /// Where the search for a free one begins: behind the youngest.
     next: AtomicUsize,
@@ -31,7 +31,7 @@ pub(super) struct Markers {
 const _: () = assert!(MARKERS == 128, "`pending` reads two words");
 
 impl Markers {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             pool: [const { Marker::new() }; MARKERS],
             next: AtomicUsize::new(0),
@@ -40,12 +40,12 @@ impl Markers {
     }
 
     /// The marker behind a handle; its life may have ended.
-    pub(super) fn get(&self, handle: Handle) -> Option<&Marker> {
+    pub(crate) fn get(&self, handle: Handle) -> Option<&Marker> {
         self.pool.get(handle.index()?)
     }
 
     /// Takes a free marker for a span on `stream`.
-    pub(super) fn hold(&self, stream: Stream, device: usize) -> Option<(Handle, &Marker)> {
+    pub(crate) fn hold(&self, stream: Stream, device: usize) -> Option<(Handle, &Marker)> {
         let first = self.next.load(Relaxed);
         for step in 0..MARKERS {
             let index = (first + step) % MARKERS;
@@ -80,7 +80,7 @@ impl Markers {
     }
 
     /// The first event was recorded at `now`.
-    pub(super) fn open(&self, handle: Handle, now: u64) -> bool {
+    pub(crate) fn open(&self, handle: Handle, now: u64) -> bool {
         let Some(marker) = self.get(handle) else {
             return false;
         };
@@ -89,13 +89,13 @@ impl Markers {
     }
 
     /// The owner is about to record the last event; false if the marker was taken away.
-    pub(super) fn begin_closing(&self, handle: Handle) -> bool {
+    pub(crate) fn begin_closing(&self, handle: Handle) -> bool {
         self.get(handle)
             .is_some_and(|marker| marker.pass(handle.ticket(), State::Open, State::Closing))
     }
 
     /// The last event was recorded at `now`.
-    pub(super) fn closed(&self, handle: Handle, now: u64) {
+    pub(crate) fn closed(&self, handle: Handle, now: u64) {
         if let Some(marker) = self.get(handle) {
             marker.closed.store(now, Relaxed);
             marker.pass(handle.ticket(), State::Closing, State::Pending);
@@ -104,7 +104,7 @@ impl Markers {
     }
 
     /// Gives a marker up, in whichever of its owner's states it is.
-    pub(super) fn free(&self, handle: Handle) {
+    pub(crate) fn free(&self, handle: Handle) {
         if let Some(marker) = self.get(handle) {
             let _ = [State::Held, State::Open, State::Closing]
                 .into_iter()
@@ -113,18 +113,18 @@ impl Markers {
     }
 
     /// Pending markers of a device, roughly oldest first. Only who has the device's settler may free them.
-    pub(super) fn pending(&self, device: usize) -> impl Iterator<Item = (Handle, &Marker)> {
+    pub(crate) fn pending(&self, device: usize) -> impl Iterator<Item = (Handle, &Marker)> {
         self.all_pending()
             .filter(move |(_, marker)| marker.device() == device)
     }
 
     /// Pending markers of all devices.
-    pub(super) fn all_pending(&self) -> impl Iterator<Item = (Handle, &Marker)> {
+    pub(crate) fn all_pending(&self) -> impl Iterator<Item = (Handle, &Marker)> {
         self.pending_from(self.next.load(Relaxed))
     }
 
     /// The same, beginning somewhere else.
-    pub(super) fn pending_from(&self, first: usize) -> impl Iterator<Item = (Handle, &Marker)> {
+    pub(crate) fn pending_from(&self, first: usize) -> impl Iterator<Item = (Handle, &Marker)> {
         let [low, high] = &self.waiting;
         let bits = u128::from(high.load(Relaxed)) << 64 | u128::from(low.load(Relaxed));
         let mut bits = bits.rotate_right(u32::try_from(first).unwrap_or(0));
@@ -141,7 +141,7 @@ impl Markers {
     }
 
     /// Where the oldest lies, if any is left of its age.
-    pub(super) fn oldest(&self) -> usize {
+    pub(crate) fn oldest(&self) -> usize {
         self.next.load(Relaxed)
     }
 
@@ -161,12 +161,12 @@ impl Markers {
     }
 
     /// Whether nothing is being measured.
-    pub(super) fn all_free(&self) -> bool {
+    pub(crate) fn all_free(&self) -> bool {
         self.pool.iter().all(|marker| marker.is(State::Free))
     }
 
     /// A pending marker is done with. The caller has the device's settler.
-    pub(super) fn settled(&self, handle: Handle) {
+    pub(crate) fn settled(&self, handle: Handle) {
         if let Some(marker) = self.get(handle) {
             self.note(handle, false);
             marker.pass(handle.ticket(), State::Pending, State::Free);
@@ -175,7 +175,7 @@ impl Markers {
 
     /// Takes away what is open on a stream, before it is destroyed. `wait` is called while another thread
     /// records on it; it says whether to go on waiting.
-    pub(super) fn drop_stream(&self, stream: Stream, mut wait: impl FnMut() -> bool) {
+    pub(crate) fn drop_stream(&self, stream: Stream, mut wait: impl FnMut() -> bool) {
         for marker in &self.pool {
             while marker.stream.load(Relaxed) == stream.key()
                 && (marker.is(State::Closing) || marker.is(State::Held))
@@ -190,7 +190,7 @@ impl Markers {
 
     /// Takes away everything that belongs to a context (or to any), before it goes; `each` gets the
     /// markers' estimates of pending work and their events. The caller has the settlers of all devices.
-    pub(super) fn drop_context(
+    pub(crate) fn drop_context(
         &self,
         context: Option<Context>,
         mut wait: impl FnMut() -> bool,
@@ -222,7 +222,7 @@ impl Markers {
     }
 
     /// Forgets everything in a forked child: the events are the parent's.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         for marker in &self.pool {
             marker.strip();
             let ticket = (marker.word() >> 8) + 1;
@@ -233,9 +233,9 @@ impl Markers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::gpu::Event;
-    use super::super::verdict::POINTS;
     use super::*;
+    use crate::gpu::Event;
+    use crate::verdict::POINTS;
 
     const STREAM: Stream = Stream {
         handle: 0x7000,

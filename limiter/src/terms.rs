@@ -9,45 +9,50 @@ use quota_abi::policy::{Policy, Row, Turn, mode};
 use quota_abi::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What one device goes by, for as long as the process lives.
-pub(super) struct Terms {
+pub struct Terms {
     /// Its GPU time, shared by the container.
-    pub(super) bucket: &'static Bucket,
+    pub bucket: &'static Bucket,
     /// This process's own limit.
-    pub(super) own: Option<Rate>,
+    pub own: Option<Rate>,
     /// What a daemon says.
-    pub(super) rule: Option<Rule>,
+    pub rule: Option<Rule>,
     /// This process's place in the usage region; none in a model.
-    pub(super) seat: Option<Seat>,
+    pub seat: Option<Seat>,
 }
 
 /// What a daemon says of one device.
 #[derive(Clone, Copy)]
-pub(super) struct Rule {
-    pub(super) policy: &'static Policy,
-    pub(super) row: &'static Row,
+pub struct Rule {
+    /// The container's policy region.
+    pub policy: &'static Policy,
+    /// The device's row of it.
+    pub row: &'static Row,
 }
 
 /// Where a process and a device are in a usage region.
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
-    pub(super) region: &'static Region,
+pub struct Seat {
+    /// The container's usage region.
+    pub region: &'static Region,
     /// The device's row.
-    pub(super) device: usize,
+    pub device: usize,
     /// The process's slot.
-    pub(super) slot: usize,
+    pub slot: usize,
+    /// Its pid, as it sees itself.
+    pub pid: u32,
 }
 
 /// A device's account at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Account {
-    pub(super) bucket: &'static Bucket,
+pub(crate) struct Account {
+    pub bucket: &'static Bucket,
     /// What this process may use.
-    pub(super) rate: Rate,
+    pub rate: Rate,
     /// What the daemon gives to the whole container; without a daemon the processes agree.
     ruled: Option<Rate>,
     /// Nothing is delayed, and what would have been is counted.
-    pub(super) observed: bool,
-    pub(super) terms: &'static Terms,
+    pub observed: bool,
+    pub terms: &'static Terms,
 }
 
 impl core::fmt::Debug for Terms {
@@ -61,7 +66,7 @@ impl core::fmt::Debug for Terms {
 
 impl Terms {
     /// Whether there is anything to count.
-    pub(super) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.own.is_some() || self.mode() & mode::COMPUTE != 0
     }
 
@@ -70,7 +75,7 @@ impl Terms {
     }
 
     /// The account as it is at `now`; `None` where time is free.
-    pub(super) fn account(&'static self, now: u64) -> Option<Account> {
+    pub(crate) fn account(&'static self, now: u64) -> Option<Account> {
         let ruled = self.rule.and_then(|rule| rule.row.rate_at(now));
         let ruled = ruled.map(Rate::up_to_whole);
         let rate = match (ruled, self.own) {
@@ -88,12 +93,13 @@ impl Terms {
     }
 
     /// Says whether this process has work on the device, or a launch that waits: only a daemon wants to know.
-    pub(super) fn set_busy(&self, busy: bool) {
+    pub(crate) fn set_busy(&self, busy: bool) {
         let Some((
             Seat {
                 region,
                 device,
                 slot,
+                ..
             },
             _,
         )) = self.seat.zip(self.rule)
@@ -115,20 +121,20 @@ impl Terms {
     }
 
     /// The daemon's bell, if it does not know yet that the container is active here.
-    pub(super) fn bell(&self, now: u64) -> Option<&'static AtomicU32> {
+    pub(crate) fn bell(&self, now: u64) -> Option<&'static AtomicU32> {
         let Rule { policy, row } = self.rule?;
         (row.active_until.load(Relaxed) < now).then_some(&policy.header.bell)
     }
 
     /// The word that counts changes of limits and modes.
-    pub(super) fn generation(&self) -> Option<&'static AtomicU64> {
+    pub fn generation(&self) -> Option<&'static AtomicU64> {
         self.rule.map(|rule| &rule.policy.header.generation)
     }
 }
 
 impl Account {
     /// Credits the time since the last refill, at the rate that holds.
-    pub(super) fn refill(self, now: u64) -> i64 {
+    pub(crate) fn refill(self, now: u64) -> i64 {
         match self.ruled {
             Some(ruled) => self.bucket.impose(now, ruled),
             None => self.bucket.refill(now, self.rate),
@@ -136,7 +142,7 @@ impl Account {
     }
 
     /// The word that launches sleep on.
-    pub(super) fn wake_word(self) -> &'static AtomicU32 {
+    pub(crate) fn wake_word(self) -> &'static AtomicU32 {
         match self.terms.rule {
             Some(rule) => &rule.row.wake,
             None => self.bucket.wake_word(),
@@ -144,7 +150,7 @@ impl Account {
     }
 
     /// Whether the daemon says that other containers have work on the device too.
-    pub(super) fn is_contended(self) -> bool {
+    pub(crate) fn is_contended(self) -> bool {
         self.terms
             .rule
             .is_some_and(|rule| rule.row.active.load(Relaxed) > 1)
@@ -152,7 +158,7 @@ impl Account {
 
     /// Whether it is the container's turn, where turns are dealt. A daemon that deals them says all the while that the
     /// container is active; when it has died, turns are off.
-    pub(super) fn may_run(self, now: u64) -> bool {
+    pub(crate) fn may_run(self, now: u64) -> bool {
         let Some(Rule { row, .. }) = self.terms.rule else {
             return true;
         };

@@ -4,11 +4,11 @@ use quota_abi::bucket::Kind;
 
 /// The stream of a launch, as the caller named it and by which form of the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stream {
+pub struct Stream {
     /// The handle; 0 is the default stream of the function's form.
-    pub(crate) handle: usize,
+    pub handle: usize,
     /// Whether the function was a per-thread form (`_ptsz`, `_ptds`).
-    pub(crate) per_thread: bool,
+    pub per_thread: bool,
 }
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`: what a handle of 0 stands for.
@@ -17,7 +17,7 @@ const PER_THREAD: usize = 2;
 
 impl Stream {
     /// One number for one stream: never 0, and the same for a default stream by any of its names.
-    pub(crate) fn key(self) -> usize {
+    pub fn key(self) -> usize {
         match (self.handle, self.per_thread) {
             (0, false) => LEGACY,
             (0, true) => PER_THREAD,
@@ -27,25 +27,25 @@ impl Stream {
 
     /// The legacy default stream waits for all blocking streams and they for it. Nothing may be recorded
     /// on it at a moment of our own choice, only where the application itself launches on it.
-    pub(crate) fn joins_others(self) -> bool {
+    pub fn joins_others(self) -> bool {
         self.key() == LEGACY
     }
 }
 
 /// One call that starts work on the GPU.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
+pub struct Work {
     /// Identifies work of equal cost; never 0.
-    pub(crate) shape: u64,
+    pub shape: u64,
     /// Identifies the function, for the cost of a shape not seen yet; 0: none.
-    pub(crate) function: u64,
+    pub function: u64,
     /// How large this shape is among those of its function: blocks.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Where it is launched.
-    pub(crate) stream: Stream,
+    pub stream: Stream,
     /// Whether it may start before the work ahead of it ends (programmatic dependent launch): no marker
     /// may come between the two.
-    pub(crate) joined: bool,
+    pub joined: bool,
 }
 
 /// Arbitrary odd numbers, to tell the places of a hash apart.
@@ -75,17 +75,20 @@ const fn identity(address: usize, generation: u64) -> u64 {
 
 /// Three sizes and shared memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Geometry {
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) shared: u32,
+pub struct Geometry {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, bytes.
+    pub shared: u32,
 }
 
 impl Geometry {
     /// The shape of the launches of a function with it. The two products do not wait for each other: this is on the way of
     /// each launch.
     #[inline]
-    pub(crate) fn shape(self, function: usize, generation: u64) -> u64 {
+    pub fn shape(self, function: usize, generation: u64) -> u64 {
         let [gx, gy, gz] = self.grid.map(u64::from);
         let [bx, by, bz] = self.block.map(u64::from);
         let first = mix(
@@ -107,13 +110,13 @@ impl Geometry {
 
 /// The shape of a graph's launches.
 #[inline]
-pub(crate) fn graph_shape(exec: usize, generation: u64) -> u64 {
+pub fn graph_shape(exec: usize, generation: u64) -> u64 {
     mix(identity(exec, generation) ^ PLACES[2], PLACES[0]) | 1
 }
 
 impl Work {
     /// A kernel, of the shape that its geometry has.
-    pub(crate) fn kernel(
+    pub fn kernel(
         function: usize,
         geometry: Geometry,
         generation: u64,
@@ -130,12 +133,12 @@ impl Work {
     }
 
     /// Whether it is a graph: many kernels in one call.
-    pub(crate) fn is_graph(&self) -> bool {
+    pub fn is_graph(&self) -> bool {
         self.function == 0
     }
 
     /// What it is.
-    pub(crate) fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Kind {
         if self.is_graph() {
             Kind::Graph
         } else {
@@ -144,7 +147,7 @@ impl Work {
     }
 
     /// A graph that was instantiated.
-    pub(crate) fn graph(exec: usize, generation: u64, stream: Stream) -> Self {
+    pub fn graph(exec: usize, generation: u64, stream: Stream) -> Self {
         Self {
             shape: graph_shape(exec, generation),
             function: 0,

@@ -8,11 +8,11 @@ use quota_abi::sync::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use super::flight::Flight;
-use super::settler::Settler;
-use super::terms::{Account, Terms};
-use super::try_lock::TryLock;
-use super::waits::Noted;
+use crate::flight::Flight;
+use crate::settler::Settler;
+use crate::terms::{Account, Terms};
+use crate::try_lock::TryLock;
+use crate::waits::Noted;
 
 /// Bytes per microsecond, where a device does not say: 200 GB/s, as slow devices have.
 const SLOW_MEMORY: u32 = 200_000;
@@ -23,21 +23,21 @@ const LONGEST_TRANSFER: i64 = 1_000_000_000;
 
 /// A device's terms, and the work in flight.
 #[derive(Debug)]
-pub(super) struct Device {
+pub struct Device {
     terms: AtomicPtr<Terms>,
     /// Bytes that its memory moves in a microsecond; 0: unknown.
     bandwidth: AtomicU32,
     own: OwnShare,
-    pub(super) flight: Flight,
-    pub(super) settler: TryLock<Settler>,
-    pub(super) noted: Noted,
+    pub(crate) flight: Flight,
+    pub(crate) settler: TryLock<Settler>,
+    pub(crate) noted: Noted,
     /// When the daemon last said that other containers have work here too.
     contended_at: AtomicU64,
 }
 
 /// Whether work may start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(crate) enum Admission {
     /// It may; so much was taken for it.
     Granted(i64),
     /// Not before so many ns have gone by.
@@ -45,7 +45,7 @@ pub(super) enum Admission {
 }
 
 impl Device {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             terms: AtomicPtr::new(ptr::null_mut()),
             bandwidth: AtomicU32::new(0),
@@ -58,24 +58,24 @@ impl Device {
     }
 
     /// Sets what it goes by from now on.
-    pub(super) fn hold_to(&self, terms: &'static Terms) {
+    pub fn hold_to(&self, terms: &'static Terms) {
         // SYNC POINT: pairs with the load in `terms`.
         self.terms.store(ptr::from_ref(terms).cast_mut(), Release);
     }
 
     /// What it goes by.
-    pub(super) fn terms(&self) -> Option<&'static Terms> {
+    pub(crate) fn terms(&self) -> Option<&'static Terms> {
         // SAFETY: null, or what `hold_to` stored, which is a `&'static Terms`.
         unsafe { self.terms.load(Acquire).as_ref() }
     }
 
     /// Sets the bandwidth of its memory, in bytes per microsecond.
-    pub(super) fn set_bandwidth(&self, bandwidth: u32) {
+    pub fn set_bandwidth(&self, bandwidth: u32) {
         self.bandwidth.store(bandwidth, Relaxed);
     }
 
     /// What moving so many bytes in or out of its memory takes, ns.
-    pub(super) fn transfer_time(&self, bytes: u64) -> i64 {
+    pub(crate) fn transfer_time(&self, bytes: u64) -> i64 {
         let bandwidth = match self.bandwidth.load(Relaxed) {
             0 => SLOW_MEMORY,
             known => known,
@@ -88,18 +88,18 @@ impl Device {
     }
 
     /// Whether its time is limited, or counted.
-    pub(super) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.terms().is_some_and(Terms::is_limited)
     }
 
     /// Its account as it is now, if it has a limit.
-    pub(super) fn account(&self, now: u64) -> Option<Account> {
+    pub(crate) fn account(&self, now: u64) -> Option<Account> {
         self.terms()?.account(now)
     }
 
     /// Takes `least` or up to `most`, or says how long there will be nothing to take. Who has `waited` goes
     /// on when there is enough for a burst, others as long as there is anything.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         account: Account,
         least: i64,
@@ -133,20 +133,20 @@ impl Device {
     }
 
     /// Takes note of whether other containers have work here too.
-    pub(super) fn look_around(&self, account: Account, now: u64) {
+    pub(crate) fn look_around(&self, account: Account, now: u64) {
         if account.is_contended() {
             self.contended_at.store(now, Relaxed);
         }
     }
 
     /// Whether others had work here between `begin` and `now`, as far as that was seen.
-    pub(super) fn was_contended(&self, account: Account, begin: u64, now: u64) -> bool {
+    pub(crate) fn was_contended(&self, account: Account, begin: u64, now: u64) -> bool {
         self.look_around(account, now);
         self.contended_at.load(Relaxed) >= begin.max(1)
     }
 
     /// The program has nothing in flight here that we know of, and nothing waits: the container's turn may end.
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         if self.flight.is_empty()
             && let Some(terms) = self.terms()
         {
@@ -155,7 +155,7 @@ impl Device {
     }
 
     /// Forgets what a forked child does not have: its parent's terms and work in flight.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.terms.store(ptr::null_mut(), Release);
         self.contended_at.store(0, Relaxed);
         self.flight.reset();

@@ -5,7 +5,7 @@
 
 use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::shape::Work;
+use crate::shape::Work;
 
 const WAYS: usize = 4;
 const SETS: usize = 512;
@@ -113,7 +113,7 @@ impl Set {
 
 /// Costs of shapes and functions, and how costs are distributed in this process.
 #[derive(Debug)]
-pub(crate) struct Costs {
+pub struct Costs {
     sets: [Set; SETS],
     functions: [Set; FUNCTION_SETS],
     histogram: [AtomicU32; BUCKETS],
@@ -137,12 +137,12 @@ impl Costs {
 
     /// Part of every key. Addresses of functions and graphs are reused after an unload.
     #[inline]
-    pub(crate) fn generation(&self) -> u64 {
+    pub fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
     /// Forgets all shapes: functions may have other addresses from now on.
-    pub(crate) fn next_generation(&self) {
+    pub fn next_generation(&self) {
         self.generation.fetch_add(1, Relaxed);
     }
 
@@ -257,7 +257,7 @@ impl Costs {
 
     /// The next launch of this shape counts as the first of its kind, at the cost it had so far: a graph
     /// that was updated.
-    pub(crate) fn doubt(&self, shape: u64) {
+    pub fn doubt(&self, shape: u64) {
         if let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) {
             let cost = Cost::unpack(entry.value.load(Relaxed));
             entry
@@ -267,7 +267,7 @@ impl Costs {
     }
 
     /// Forgets a shape: its handle may come to stand for something else.
-    pub(crate) fn forget(&self, shape: u64) {
+    pub fn forget(&self, shape: u64) {
         if let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) {
             entry.key.store(0, Relaxed);
         }
@@ -342,8 +342,8 @@ fn upper_edge(index: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::{Geometry, Stream};
     use super::*;
+    use crate::shape::{Geometry, Stream};
 
     fn work(function: usize, blocks: u32) -> Work {
         let geometry = Geometry {

@@ -2,8 +2,8 @@
 
 use cuda_headers::driver::CUresult;
 
-use super::gpu::Gpu;
-use super::model::{FOREVER, MS, Model, Process, US};
+use crate::gpu::Gpu;
+use crate::model::{FOREVER, MS, Model, Process, US};
 
 /// Runs `step` for `seconds`, and returns the share of the GPU that was busy, in per mille of the time.
 fn share(model: &Model, seconds: u64, mut step: impl FnMut()) -> f64 {
@@ -423,7 +423,7 @@ fn a_captured_launch_is_neither_charged_nor_delayed() {
 /// Fills and copies are charged by their bytes and never measured; the kernels around them are.
 #[test]
 fn transfers_are_charged_by_their_bytes() {
-    use super::shape::Stream;
+    use crate::shape::Stream;
     let (model, process) = (Model::new(), Process::new(50));
     // 1 GB/ms: 50 MB take 50 us.
     process.engine.device(0).unwrap().set_bandwidth(1_000_000);
