@@ -23,6 +23,8 @@ mod progress;
 pub mod report;
 mod sim;
 mod steps;
+mod watch;
+mod workload;
 
 pub use account::{Account, Device, Process, Tenant};
 pub use artefacts::{Artefacts, artefacts, workspace};
@@ -34,6 +36,8 @@ pub use program::{library, program};
 pub use progress::{Load, Progress, Work};
 pub use sim::Sim;
 pub use steps::{Answer, Steps};
+pub use watch::{Moment, Seen, Watch};
+pub use workload::Done;
 
 /// Bytes of a MiB.
 pub const MIB: u64 = 1 << 20;

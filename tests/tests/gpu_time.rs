@@ -148,6 +148,29 @@ fn kernels_short_and_long() {
     }
 }
 
+/// Row 54: a share of time is one whatever the device's size: an instance of 16 multiprocessors, and a whole card of 132.
+#[test]
+fn whatever_the_number_of_multiprocessors() {
+    for devices in ["80GiB[10GiB]", "80GiB"] {
+        let sim = Sim::new().with("GPU_SIM_DEVICES", devices);
+        let (seconds, bounds) = if full() {
+            ("3", 270..=330)
+        } else {
+            ("1", 200..=400)
+        };
+        let client = sim.client("share").args(["launch", seconds, "100000"]);
+        let wall = client.compute("30%").run().ok().number("wall_ns");
+        let devices_busy = sim.account().devices;
+        let busy: u64 = devices_busy.iter().map(|device| device.busy_ns).sum();
+        let permille = busy * 1000 / wall;
+        println!("{devices}: {permille} per mille of 300");
+        assert!(
+            bounds.contains(&permille),
+            "{devices}: {permille} per mille"
+        );
+    }
+}
+
 /// Row 60: up as well as down.
 #[test]
 fn more_is_more() {

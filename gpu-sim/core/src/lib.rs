@@ -12,6 +12,7 @@
 )]
 
 mod account;
+mod bandwidth;
 mod card;
 mod clock;
 mod config;
@@ -27,6 +28,7 @@ mod snapshot;
 mod timeline;
 
 pub use account::{OutOfMemory, Usage};
+pub use bandwidth::{Bandwidth, MEMORY_BUS_BITS};
 pub use card::{Card, Pci, driver_release};
 pub use clock::{now_ns, own_ns};
 pub use config::{Config, ConfigError, DeviceSpec, parse_size, variable};

@@ -6,7 +6,7 @@ use cuda_headers::nvml::{
     nvmlClockId_t, nvmlClockType_t, nvmlDevice_t, nvmlPerfPolicyType_t, nvmlPstates_t,
     nvmlReturn_t, nvmlViolationTime_t,
 };
-use gpu_sim_core::now_ns;
+use gpu_sim_core::{Bandwidth, now_ns};
 
 use crate::device;
 use crate::entry::{INVALID, Outcome, entry, out};
@@ -15,12 +15,15 @@ use crate::sensors::constant;
 use crate::utilization;
 
 const GRAPHICS_MHZ: c_uint = 1980;
-const MEMORY_MHZ: c_uint = 3201;
+
+fn memory_mhz() -> c_uint {
+    Bandwidth::from_env().clock_khz() / 1000
+}
 
 unsafe fn clock(handle: nvmlDevice_t, kind: nvmlClockType_t, target: *mut c_uint) -> Outcome {
     let mhz = match kind {
         nvmlClockType_t::NVML_CLOCK_GRAPHICS | nvmlClockType_t::NVML_CLOCK_SM => GRAPHICS_MHZ,
-        nvmlClockType_t::NVML_CLOCK_MEM => MEMORY_MHZ,
+        nvmlClockType_t::NVML_CLOCK_MEM => memory_mhz(),
         nvmlClockType_t::NVML_CLOCK_VIDEO => GRAPHICS_MHZ - 400,
         _ => return Err(INVALID),
     };
@@ -75,7 +78,7 @@ entry! {
         clocksMHz: *mut c_uint,
     ) {
         device::get(device)?.whole()?;
-        list(count, clocksMHz, vec![MEMORY_MHZ])
+        list(count, clocksMHz, vec![memory_mhz()])
     }
 
     fn nvmlDeviceGetSupportedGraphicsClocks(
@@ -85,7 +88,7 @@ entry! {
         clocksMHz: *mut c_uint,
     ) {
         device::get(device)?.whole()?;
-        if memoryClockMHz != MEMORY_MHZ {
+        if memoryClockMHz != memory_mhz() {
             return Err(nvmlReturn_t::NVML_ERROR_NOT_FOUND);
         }
         list(count, clocksMHz, vec![GRAPHICS_MHZ])

@@ -4,6 +4,8 @@ use cuda_headers::nvml::{
     nvmlBAR1Memory_t, nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlReturn_t,
 };
 
+use gpu_sim_core::MEMORY_BUS_BITS;
+
 use crate::device::{self, Device};
 use crate::entry::{INVALID, entry, out};
 use crate::session;
@@ -62,6 +64,6 @@ entry! {
 
     fn nvmlDeviceGetMemoryBusWidth(device: nvmlDevice_t, busWidth: *mut std::ffi::c_uint) {
         device::get(device)?;
-        out(busWidth, 6144)
+        out(busWidth, MEMORY_BUS_BITS)
     }
 }

@@ -9,6 +9,8 @@ use cuda_headers::driver::{
     CUdevice, CUdevice_attribute as Attribute, CUdevprop, CUexecAffinityType, CUresult,
 };
 
+use gpu_sim_core::{Bandwidth, MEMORY_BUS_BITS};
+
 use crate::device::{self, Device};
 use crate::entry::{answer, entry, out};
 
@@ -22,8 +24,6 @@ const CONSTANT: c_int = 64 << 10;
 const WARP: c_int = 32;
 const REGISTERS: c_int = 65536;
 const CLOCK_KHZ: c_int = 1_980_000;
-const MEMORY_CLOCK_KHZ: c_int = 3_201_000;
-const BUS_BITS: c_int = 6144;
 const L2: c_int = 60 << 20;
 const TEXTURE_ALIGNMENT: c_int = 512;
 /// Vendor 10de, and a device number that no real card has.
@@ -69,8 +69,10 @@ pub(crate) fn value(device: &Device, attribute: Attribute) -> Option<c_int> {
         Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK
         | Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR => REGISTERS,
         Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE => CLOCK_KHZ,
-        Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => MEMORY_CLOCK_KHZ,
-        Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH => BUS_BITS,
+        Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => {
+            small(Bandwidth::from_env().clock_khz())
+        }
+        Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH => small(MEMORY_BUS_BITS),
         Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE => L2,
         Attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT
         | Attribute::CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT => TEXTURE_ALIGNMENT,

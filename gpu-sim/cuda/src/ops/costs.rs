@@ -3,6 +3,8 @@
 
 use std::sync::OnceLock;
 
+use gpu_sim_core::Bandwidth;
+
 /// Durations and bandwidths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
@@ -10,8 +12,8 @@ pub(crate) struct Costs {
     kernel_ns: u64,
     /// ... and this many picoseconds more per thread.
     thread_ps: u64,
-    /// Device memory, in bytes per microsecond.
-    memory: u64,
+    /// Device memory.
+    memory: Bandwidth,
     /// The bus, per direction, in bytes per microsecond.
     bus: u64,
     /// What a copy over the bus takes before its first byte.
@@ -36,8 +38,8 @@ impl Costs {
         Self {
             kernel_ns: number("GPU_SIM_KERNEL_NS", 2_000),
             thread_ps: number("GPU_SIM_THREAD_PS", 10),
+            memory: Bandwidth::from_lookup(&get),
             // GB/s are thousands of bytes per microsecond.
-            memory: number("GPU_SIM_MEMORY_GBPS", 1_000).max(1) * 1_000,
             bus: number("GPU_SIM_BUS_GBPS", 25).max(1) * 1_000,
             copy_ns: number("GPU_SIM_COPY_NS", 1_500),
         }
@@ -51,8 +53,7 @@ impl Costs {
 
     /// Reading and writing so many bytes of device memory.
     pub(crate) fn memory(&self, bytes: u64) -> u64 {
-        self.kernel_ns
-            .saturating_add(bytes.saturating_mul(1_000) / self.memory)
+        self.kernel_ns.saturating_add(self.memory.time(bytes))
     }
 
     /// A copy over the bus.
@@ -71,6 +72,7 @@ mod tests {
         let default = Costs::from_lookup(|_| None);
         assert_eq!(default.kernel(1_000_000), 12_000);
         assert_eq!(default.bus(25_000_000), 1_001_500);
+        assert_eq!(default.memory(3_352_000), 3_000);
         let slow = Costs::from_lookup(|name| (name == "GPU_SIM_BUS_GBPS").then(|| "1".to_owned()));
         assert_eq!(slow.bus(25_000_000), 25_001_500);
     }
