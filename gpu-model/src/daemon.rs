@@ -1,0 +1,119 @@
+//! The daemon: the real controller, which looks when bells ring and as often as it asks.
+
+use core::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use quota_abi::sync::Ordering::Relaxed;
+use quota_daemon::sharing::{Controller, DeviceView, Member, Reading, Settings, own_ppm};
+
+use crate::container::{Container, uuid};
+use crate::device::NEVER;
+use crate::task::Task;
+
+/// However often bells ring. As `quota_daemon::serve` has it.
+const AT_LEAST: Duration = Duration::from_millis(2);
+
+/// What the daemon knows of one container besides its regions.
+pub struct Client {
+    /// The container.
+    pub container: Rc<Container>,
+    /// The owner words of its living processes.
+    pub living: RefCell<Vec<u64>>,
+}
+
+/// Writes every container's own rate, as a daemon does that has read its configuration.
+pub fn rule(clients: &[Rc<Client>]) {
+    for client in clients {
+        let all = clients.iter().map(|client| client.container.compute);
+        client
+            .container
+            .rule(own_ppm(client.container.compute, all));
+    }
+}
+
+/// Runs until it is killed.
+pub fn run(task: &Task<'_>, clients: &[Rc<Client>], devices: usize, settings: Settings) {
+    let mut controller = Controller::new(settings);
+    loop {
+        let next = step(task, &mut controller, clients, devices);
+        let pause = next.map_or(AT_LEAST, |next| next.clamp(AT_LEAST / 4, AT_LEAST));
+        task.sleep(nanoseconds(pause));
+        let rest = next.map(|next| next.saturating_sub(pause));
+        if rest == Some(Duration::ZERO) {
+            continue;
+        }
+        let until = rest.map_or(NEVER, |rest| task.now() + nanoseconds(rest));
+        wait_for_bells(task, clients, until);
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+/// A thread for each bell wakes the one that shares; here that is one sleep on all of them.
+fn wait_for_bells(task: &Task<'_>, clients: &[Rc<Client>], until: u64) {
+    let bells = clients.iter().filter_map(|client| client.container.policy);
+    for policy in bells {
+        let bell = core::ptr::from_ref(&policy.header.bell).addr();
+        task.world.sleeps_on(bell, task.number);
+    }
+    task.sleep_on(0, until);
+}
+
+fn step(
+    task: &Task<'_>,
+    controller: &mut Controller,
+    clients: &[Rc<Client>],
+    devices: usize,
+) -> Option<Duration> {
+    task.catch_up();
+    let mut readings = Vec::new();
+    for client in clients {
+        task.pass(task.world.params.look);
+        task.catch_up();
+        let living = client.living.borrow();
+        for device in 0..devices {
+            let region = client.container.region;
+            let reading = Reading::of(region, &uuid(device).0, |_, owner| living.contains(&owner));
+            // One whose processes have all gone is not read at all.
+            readings.push(reading.filter(|_| !living.is_empty()));
+        }
+    }
+    let views: Vec<_> = (0..devices)
+        .map(|device| DeviceView {
+            uuid: uuid(device),
+            members: clients
+                .iter()
+                .enumerate()
+                .filter_map(|(index, client)| {
+                    let container = &client.container;
+                    Some(Member {
+                        container: container.number,
+                        compute: container.compute,
+                        priority: container.priority,
+                        observe: false,
+                        reading: readings.get(index * devices + device).copied().flatten(),
+                        row: container.policy?.rows.get(device)?,
+                    })
+                })
+                .collect(),
+        })
+        .collect();
+    let words = || {
+        let members = views.iter().flat_map(|view| &view.members);
+        members.map(|member| &member.row.wake)
+    };
+    let before: Vec<_> = words().map(|word| word.load(Relaxed)).collect();
+    let next = controller.step(task.now(), &views);
+    for (word, before) in words().zip(before) {
+        if word.load(Relaxed) != before {
+            task.pass(task.world.params.write);
+            task.catch_up();
+            task.world
+                .wake(core::ptr::from_ref(word).addr(), task.now());
+        }
+    }
+    next
+}
