@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::config::{
-    Config, DaemonSettings, Oversubscribe, Problem, Problems, Rule, Source, Unregistered,
+    CdiSettings, Config, DaemonSettings, Oversubscribe, Problem, Problems, Rule, Source,
+    Unregistered,
 };
 use crate::exit::Stop;
 use crate::model::{Quota, Spec};
@@ -62,6 +63,8 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     daemon: Option<&'a DaemonSettings>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cdi: Option<&'a CdiSettings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<Entry<'a>>,
     containers: Vec<Entry<'a>>,
     problems: Vec<Told<'a>>,
@@ -111,6 +114,7 @@ impl<'a> Report<'a> {
             ok: true,
             files: &config.files,
             daemon: Some(&config.daemon),
+            cdi: Some(&config.cdi),
             default: config.default.as_ref().map(of_rule),
             containers: config.containers.iter().map(of_spec).collect(),
             problems: Vec::new(),
@@ -129,6 +133,7 @@ impl<'a> Report<'a> {
             ok: false,
             files: &[],
             daemon: None,
+            cdi: None,
             default: None,
             containers: Vec::new(),
             problems: problems.list().iter().map(told).collect(),
@@ -146,7 +151,15 @@ fn text(config: &Config, screen: Screen) -> String {
         0 => "no file: the defaults".into(),
         _ => files.join(", "),
     };
-    let mut text = format!("{files}\n{}\n\n", daemon(&config.daemon));
+    let mut text = format!("{files}\n{}\n", daemon(&config.daemon));
+    if let Some(folder) = &config.cdi.publish {
+        text.push_str(&format!(
+            "devices {} in {}\n",
+            config.cdi.kind,
+            folder.display()
+        ));
+    }
+    text.push('\n');
     let mut table = Table::new([
         words("CONTAINER"),
         words("GPU"),
@@ -249,7 +262,7 @@ mod tests {
         }])
     }
 
-    const GOOD: &str = "[daemon]\nmetrics = \"127.0.0.1:9400\"\noversubscribe = 1.5\n\
+    const GOOD: &str = "[cdi]\npublish = \"/x\"\n[daemon]\nmetrics = \"127.0.0.1:9400\"\noversubscribe = 1.5\n\
                         [[container]]\nname = \"a\"\ncgroups = [\"/a/**\"]\nmemory = \"4GiB\"\nweight = 5\ncap = 50\n\
                         device.\"1\" = { memory = \"none\", observe = true, priority = -1 }\n\
                         [[container]]\nname = \"b\"\ndevice.\"0\".memory = \"1g\"\n\
@@ -261,6 +274,7 @@ mod tests {
         let expected = "\
 c.toml
 state /run/gpu-quota; control by root alone; metrics at 127.0.0.1:9400; promised: 1.5 times what there is; unregistered processes: reported; turns: off
+devices gpu-quota.io/container in /x
 
 CONTAINER  GPU     MEMORY  TIME                     CONTEXT  NOTE                        CGROUPS
 a          1         none  weight 5, at most 50 %  measured  observed only, priority -1  /a/**

@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Stop;
 use crate::{
-    check_config, completions, doctor, man, ps, reload, run, serve, set, show_metrics, status, top,
-    why, words,
+    cdi, check_config, completions, doctor, man, ps, reload, run, serve, set, show_metrics, status,
+    top, why, words,
 };
 
 /// Gives programs a quota of GPU memory and GPU time, and explains what is enforced.
@@ -47,6 +47,8 @@ enum Command {
     Metrics(show_metrics::Args),
     /// Examine a configuration without a daemon.
     CheckConfig(check_config::Args),
+    /// Offer containers to Docker, Podman and others as devices.
+    Cdi(cdi::Args),
     /// Print a script that completes this command line in a shell.
     Completions {
         /// The shell.
@@ -85,6 +87,7 @@ impl Cli {
             Command::Reload(args) => reload::run(&args),
             Command::Metrics(args) => show_metrics::run(&args),
             Command::CheckConfig(args) => check_config::run(&args),
+            Command::Cdi(args) => cdi::run(&args),
             Command::Man(args) => man::run(&args, &Self::command()),
             Command::Completions { shell } => Ok(completions::run(shell, &Self::command())?),
             Command::Probe => Ok(doctor::probe::run()?),

@@ -3,6 +3,7 @@
 //! Nothing is silently unlimited: a container says its memory, or says `none`. Whatever makes no sense is refused with the
 //! file, the line and the column, and all of it at once.
 
+mod cdi;
 mod change;
 mod container;
 mod daemon;
@@ -26,6 +27,7 @@ pub use files::File;
 pub use problem::{Problem, Problems};
 pub use source::Source;
 
+use crate::cdi::{Kind, Preload};
 use crate::model::{Origin, Quota, Selector, Spec};
 
 /// Everything that the files say.
@@ -37,6 +39,8 @@ pub struct Config {
     pub default: Option<Rule>,
     /// The declared containers, in the order of the files.
     pub containers: Vec<Spec>,
+    /// Containers as devices.
+    pub cdi: CdiSettings,
     /// The files that were read.
     pub files: Vec<PathBuf>,
 }
@@ -78,6 +82,19 @@ impl Default for DaemonSettings {
             context_bytes: None,
         }
     }
+}
+
+/// How containers are offered as devices to container runtimes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CdiSettings {
+    /// The directory in which a running daemon keeps a file for each container; `None`: it keeps none.
+    pub publish: Option<PathBuf>,
+    /// The kind of the devices.
+    pub kind: Kind,
+    /// How the library is loaded.
+    pub preload: Preload,
+    /// The library; `None`: where it is installed.
+    pub library: Option<PathBuf>,
 }
 
 /// A group of this host.
@@ -184,6 +201,10 @@ impl Config {
             settings.read(file, document, &mut problems);
         }
         let daemon = settings.settings;
+        let mut devices = cdi::Reader::default();
+        for (file, document) in &documents {
+            devices.read(file, document, &mut problems);
+        }
         let mut reader = container::Reader::new(daemon.context_bytes);
         for (file, document) in &documents {
             reader.read(file, document, &mut problems);
@@ -193,6 +214,7 @@ impl Config {
             daemon,
             default: reader.default,
             containers: reader.containers,
+            cdi: devices.settings,
             files: files.iter().map(|file| file.path.clone()).collect(),
         })
     }

@@ -4,6 +4,7 @@
 
 pub mod api;
 pub mod attach;
+pub mod cdi;
 pub mod check_config;
 pub mod cli;
 pub mod client;

@@ -13,7 +13,7 @@ use super::{Rule, values};
 use crate::model::{Origin, Quota, Selector, Spec, check_name};
 
 /// The tables of a configuration.
-pub(super) const TABLES: [&str; 3] = ["daemon", "default", "container"];
+pub(super) const TABLES: [&str; 4] = ["daemon", "default", "container", "cdi"];
 
 /// Puts the tables of all files together.
 pub(super) struct Reader {

@@ -62,6 +62,24 @@ fn the_daemons_own() {
 }
 
 #[test]
+fn containers_as_devices() {
+    assert_eq!(read(&["[cdi]"]).unwrap().cdi, CdiSettings::default());
+    let config = read(&[
+        "[cdi]\npublish = true\nkind = \"example.com/gpu\"\n",
+        "cdi = { preload = \"env\", library = \"/opt/libquota_shim.so\" }",
+    ]);
+    let expected = CdiSettings {
+        publish: Some("/var/run/cdi".into()),
+        kind: "example.com/gpu".parse().unwrap(),
+        preload: Preload::Env,
+        library: Some("/opt/libquota_shim.so".into()),
+    };
+    assert_eq!(config.unwrap().cdi, expected);
+    let elsewhere = read(&["[cdi]\npublish = \"/srv/cdi\""]).unwrap();
+    assert_eq!(elsewhere.cdi.publish, Some("/srv/cdi".into()));
+}
+
+#[test]
 fn oversubscription() {
     for (text, expected, most) in [
         ("false", Oversubscribe::No, Some(100)),

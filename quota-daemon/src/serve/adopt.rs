@@ -175,6 +175,9 @@ impl Core {
             inner.containers.contains_key(name)
                 || inner.unopened.iter().any(|(spec, ..)| spec.name == name)
         };
+        if let Some(publisher) = &self.publisher {
+            publisher.sweep(known);
+        }
         for folder in ["containers", "clients"] {
             let Ok(entries) = fs::read_dir(self.state.path().join(folder)) else {
                 continue;

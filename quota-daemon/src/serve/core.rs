@@ -12,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use quota_abi::region::snapshot::Snapshot;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
+use crate::cdi::Publisher;
 use crate::config::Config;
 use crate::model::{Device, Spec, Uuid};
 
@@ -31,6 +32,8 @@ use super::state_dir::{StateDir, directory};
 pub struct Core {
     pub(super) state: StateDir,
     pub(super) parts: Parts,
+    /// Offers containers to container runtimes as devices, if that is configured.
+    pub(super) publisher: Option<Publisher>,
     pub(super) inner: Mutex<Inner>,
     pub(super) epoll: OwnedFd,
     /// Wakes the event loop.
@@ -109,10 +112,16 @@ impl Core {
             .map_err(system("make an eventfd"))?;
         let no_memory = || Error::System("map memory", io::ErrorKind::OutOfMemory.into());
         let devices = parts.gpus.devices();
-        let troubles = parts.warnings.clone();
+        let mut troubles = parts.warnings.clone();
+        let publisher = Publisher::new(&settings.config).unwrap_or_else(|trouble| {
+            tracing::error!("{trouble}");
+            troubles.push(trouble);
+            None
+        });
         let core = Self {
             state,
             parts,
+            publisher,
             inner: Mutex::new(Inner {
                 config: settings.config,
                 devices,
@@ -185,6 +194,9 @@ impl Core {
         let token = inner.token(Source::Container(name.clone()));
         let listener = Listener::bind(&self.socket(&name), token)?;
         self.watch(&listener.socket, token)?;
+        if let Some(publisher) = &self.publisher {
+            publisher.publish(&spec);
+        }
         let bell = Bell::hang(files.policy(), &self.signal);
         let container = Container {
             spec,
@@ -227,6 +239,9 @@ impl Core {
         };
         inner.sources.remove(&container.listener.token);
         self.parts.counters.waits.forget(name);
+        if let Some(publisher) = &self.publisher {
+            publisher.withdraw(name);
+        }
         super::files::remove(&self.state, name);
         let _ = std::fs::remove_dir_all(self.state.clients(name));
         let _ = std::fs::remove_dir_all(self.state.container(name));

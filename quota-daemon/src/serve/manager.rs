@@ -215,9 +215,9 @@ impl Core {
         if config.default != inner.config.default {
             changes.push("the default rule is changed".into());
         }
-        if config.daemon != inner.config.daemon {
+        if config.daemon != inner.config.daemon || config.cdi != inner.config.cdi {
             changes.push(
-                "of [daemon], what a running daemon cannot change takes effect at its next start"
+                "of [daemon] and [cdi], what a running daemon cannot change takes effect at its next start"
                     .into(),
             );
         }

@@ -2,6 +2,7 @@
 
 mod attach;
 mod counts;
+mod devices;
 mod hostile;
 mod lives;
 mod manage;

@@ -6,6 +6,7 @@
     reason = "helpers of tests fail the test"
 )]
 
+mod cdi;
 mod commands;
 mod completions;
 mod doctor;

@@ -34,6 +34,21 @@ const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "[cdi]\npublish = \"cdi\"\nkind = \"mine\"\npreload = \"no\"\nlibrary = \"x.so\"\nlist = 1\n",
+        &[
+            "config.toml:2:11: publish = \"cdi\" is neither true, false, nor a directory, as \"/var/run/cdi\"",
+            "config.toml:3:8: kind = \"mine\" has no '/'; write for example gpu-quota.io/container",
+            "config.toml:4:11: preload = \"no\" is none of replace, env and none",
+            "config.toml:5:11: library = \"x.so\" does not begin with '/'; write for example \
+             \"/usr/local/lib/gpu-quota/libquota_shim.so\"",
+            "config.toml:6:1: [cdi] has no key \"list\"; it has publish, kind, preload, library",
+        ],
+    ),
+    (
+        "cdi = 1\n",
+        &["config.toml:1:1: the configuration: cdi is one table: write [cdi]"],
+    ),
+    (
         "[[container]]\nname = \"a\"\n",
         &[
             "config.toml:1:1: container \"a\": it does not say its memory; add memory = \"4GiB\", or memory = \"none\" \

@@ -1,0 +1,281 @@
+//! `quota-daemon cdi list`: what a container runtime finds, and whether a container would start with it and be limited.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quota_abi::wire::{Purpose, SOCKET_NAME, Status};
+use serde::Serialize;
+
+use super::DIRECTORIES;
+use super::kind::Kind;
+use super::spec::{Device, Spec};
+use crate::attach;
+use crate::config::Source;
+use crate::exit::Stop;
+use crate::output::{json, print};
+use crate::table::{Cell, Screen, Table, Tone, words};
+
+/// Where to look.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A directory, instead of /etc/cdi, /var/run/cdi and where the daemon publishes; may be given again, the one that counts
+    /// most last.
+    #[arg(long, value_name = "DIR")]
+    dir: Vec<PathBuf>,
+
+    /// The kind of the devices [default: gpu-quota.io/container, or as configured].
+    #[arg(long, value_name = "VENDOR/CLASS")]
+    kind: Option<Kind>,
+
+    /// Print the list as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Read this configuration instead of /etc/gpu-quota.
+    #[arg(long, value_name = "PATH", env = "GPU_QUOTA_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+/// The JSON form; `version` changes when a field changes its meaning.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: u32,
+    kind: Kind,
+    directories: Vec<PathBuf>,
+    devices: Vec<Found>,
+}
+
+/// A device, as a runtime finds it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Found {
+    /// As it is named behind `--device`.
+    device: String,
+    container: String,
+    file: PathBuf,
+    /// Whether a daemon answers at its socket.
+    served: bool,
+    /// Why a container would not start with it, or not run. Empty: nothing is wrong.
+    problems: Vec<String>,
+}
+
+/// Looks and prints.
+///
+/// # Errors
+/// [`Stop::NotFound`] where there is no device, [`Stop::Failed`] where one has a problem.
+pub fn run(args: &Args) -> Result<(), Stop> {
+    let source = Source {
+        config: args.config.clone(),
+        ..Source::default()
+    };
+    let config = source
+        .load()
+        .map_err(|problems| Stop::Usage(problems.to_string()))?;
+    let kind = args.kind.clone().unwrap_or(config.cdi.kind);
+    let mut directories = args.dir.clone();
+    if directories.is_empty() {
+        directories.extend(DIRECTORIES.map(PathBuf::from));
+        directories.extend(config.cdi.publish.filter(|own| !same(own, &DIRECTORIES)));
+    }
+    let devices = look(&kind, &directories);
+    let sound = devices.iter().all(|device| device.problems.is_empty());
+    let none = devices.is_empty();
+    let report = Report {
+        version: 1,
+        kind,
+        directories,
+        devices,
+    };
+    if args.json {
+        json(&report)?;
+    } else if !none {
+        print(&table(&report.devices).show(Screen::stdout()))?;
+    }
+    if none {
+        let places: Vec<_> = report
+            .directories
+            .iter()
+            .map(|directory| directory.display().to_string())
+            .collect();
+        return Err(Stop::NotFound(format!(
+            "no device {} in {}; write one with `quota-daemon cdi generate --output /etc/cdi`, or let the daemon do it with [cdi] publish = true",
+            report.kind,
+            places.join(", ")
+        )));
+    }
+    if sound { Ok(()) } else { Err(Stop::Failed) }
+}
+
+/// `/var/run` is `/run` on most hosts.
+fn same(one: &Path, others: &[&str]) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+    others
+        .iter()
+        .any(|other| real(one) == real(Path::new(other)))
+}
+
+/// The devices of this kind, by name: of several the one in the directory that counts most.
+fn look(kind: &Kind, directories: &[PathBuf]) -> Vec<Found> {
+    let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    for directory in directories {
+        let mut here: BTreeMap<String, Found> = BTreeMap::new();
+        for file in files(directory) {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            let Ok(spec) = serde_json::from_str::<Spec>(&text) else {
+                continue;
+            };
+            if spec.kind != *kind {
+                continue;
+            }
+            for device in &spec.devices {
+                match here.get_mut(&device.name) {
+                    // No runtime takes either then.
+                    Some(other) => other
+                        .problems
+                        .push(format!("{} has it too: remove one of both", file.display())),
+                    None => {
+                        here.insert(device.name.clone(), examine(kind, device, &file));
+                    }
+                }
+            }
+        }
+        found.extend(here);
+    }
+    found.into_values().collect()
+}
+
+/// What a runtime reads of a directory, in the order of names.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "json" || extension == "yaml")
+    });
+    files.sort();
+    files
+}
+
+fn examine(kind: &Kind, device: &Device, file: &Path) -> Found {
+    let mut problems = Vec::new();
+    let mut missing: Vec<&str> = Vec::new();
+    for mount in &device.container_edits.mounts {
+        let host = mount.host_path.as_str();
+        if !Path::new(host).exists() && !missing.contains(&host) {
+            missing.push(host);
+        }
+    }
+    problems.extend(
+        missing
+            .iter()
+            .map(|host| format!("{host} is missing: a container will not start")),
+    );
+    let socket = device
+        .container_edits
+        .mounts
+        .iter()
+        .map(|mount| Path::new(&mount.host_path).join(SOCKET_NAME))
+        .find(|socket| socket.exists());
+    let answered =
+        socket.map(|socket| attach::ask(&socket, Purpose::View).map_err(|silent| (socket, silent)));
+    let served = match answered {
+        Some(Ok(answered)) => answered.answer.status == Status::Granted,
+        Some(Err((socket, silent))) => {
+            problems.push(format!("{}: {silent}", socket.display()));
+            false
+        }
+        None => false,
+    };
+    if !served && problems.is_empty() {
+        problems.push("no daemon serves it: its programs will be refused".into());
+    }
+    Found {
+        device: kind.device(&device.name),
+        container: device.name.clone(),
+        file: file.into(),
+        served,
+        problems,
+    }
+}
+
+fn table(devices: &[Found]) -> Table {
+    let mut table = Table::new([words("DEVICE"), words("NOTE"), words("FILE").spare(1)]);
+    for found in devices {
+        let note: Cell = match found.problems.is_empty() {
+            true => Cell::from("served"),
+            false => Cell::from(found.problems.join("; ")).tone(Tone::Bad),
+        };
+        table.row([
+            (&found.device).into(),
+            note,
+            found.file.display().to_string().into(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::edits::{Common, Preload};
+    use super::*;
+
+    fn write(directory: &Path, file: &str, state: &Path, names: &[&str]) {
+        let common = Common {
+            state,
+            library: Path::new("/proc/self/exe"),
+            preload: Preload::None,
+        };
+        let devices = names.iter().map(|name| common.device(name).unwrap());
+        let spec = Spec::new(&Kind::default(), devices.collect());
+        fs::create_dir_all(directory).unwrap();
+        fs::write(directory.join(file), spec.text()).unwrap();
+    }
+
+    #[test]
+    fn the_last_directory_counts_and_what_is_twice_in_one_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let [low, high, state] = ["low", "high", "state"].map(|name| folder.path().join(name));
+        write(&low, "one.json", &state, &["a", "b"]);
+        write(&high, "two.json", &state, &["b", "c"]);
+        write(&high, "three.json", &state, &["c"]);
+        fs::write(
+            high.join("other.json"),
+            r#"{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[]}"#,
+        )
+        .unwrap();
+        fs::write(high.join("broken.json"), "{").unwrap();
+        fs::create_dir_all(state.join("containers/b")).unwrap();
+        let found = look(
+            &Kind::default(),
+            &[low.clone(), high.clone(), folder.path().join("none")],
+        );
+        let files: Vec<_> = found
+            .iter()
+            .map(|found| (found.container.as_str(), found.file.clone()))
+            .collect();
+        assert_eq!(
+            files,
+            [
+                ("a", low.join("one.json")),
+                ("b", high.join("two.json")),
+                ("c", high.join("three.json"))
+            ]
+        );
+        assert!(
+            found[0].problems[0].contains("containers/a is missing"),
+            "{found:?}"
+        );
+        assert_eq!(
+            found[1].problems,
+            ["no daemon serves it: its programs will be refused"]
+        );
+        assert!(
+            found[2]
+                .problems
+                .iter()
+                .any(|problem| problem.contains("two.json has it too")),
+            "{found:?}"
+        );
+        assert!(found.iter().all(|found| !found.served));
+    }
+}

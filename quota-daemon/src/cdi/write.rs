@@ -1,0 +1,84 @@
+//! Files that others read at any moment: they see the old one or the new one, whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Puts a file in place, for all to read and nobody but its owner to write. One that says the same is left as it is: running
+/// containers may have it mounted.
+///
+/// # Errors
+/// The kernel refuses.
+pub(super) fn atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if same(path, bytes) {
+        return Ok(());
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // Runtimes read *.json and *.yaml, and so not this one.
+    let fresh = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    let written = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&fresh)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            // Whatever the umask.
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&fresh, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+    written
+}
+
+fn same(path: &Path, bytes: &[u8]) -> bool {
+    let plain = fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o777 == 0o644);
+    plain && fs::read(path).is_ok_and(|found| found == bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_only_if_it_differs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let inode = || fs::metadata(&path).unwrap().ino();
+        atomically(&path, b"one").unwrap();
+        let (first, mode) = (inode(), fs::metadata(&path).unwrap().mode());
+        assert_eq!(mode & 0o7777, 0o644);
+        atomically(&path, b"one").unwrap();
+        assert_eq!(inode(), first);
+        let old = File::open(&path).unwrap();
+        atomically(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(
+            io::read_to_string(old).unwrap(),
+            "one",
+            "whoever has it open keeps it"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        atomically(&path, b"two").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o644);
+    }
+
+    #[test]
+    fn what_cannot_be_put_in_place_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        fs::create_dir(&path).unwrap();
+        assert!(atomically(&path, b"one").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(atomically(&folder.path().join("none/a.json"), b"one").is_err());
+    }
+}
