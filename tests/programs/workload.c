@@ -3,8 +3,8 @@
 //
 //   workload SECONDS WORK [OPTION...]
 //
-// WORK: kernel:NS; mix (one shape, nine of 20 us to one of 2 ms); phases (one shape, 200 ms of 20 us, then 200 ms of 1 ms); new (a
-// new shape at every launch, 100 us); graph:NODES of 20 us each; regraph:NODES, updated or instantiated anew before each launch;
+// WORK: kernel:NS; mixture (one shape, nine of 20 us to one of 2 ms, by chance); phases (one shape, 200 ms of 20 us, then 200 ms of 1 ms); new-shapes (a
+// new shape at every launch, 100 us); graph:NODES of 10 us each; regraph:NODES, updated or instantiated anew before each launch;
 // burst:NS, one kernel each 50 ms, awaited, on a beat that does not wait for a late one; barrier, on two devices that wait for each other
 // after 1 ms of work on each; late:NS, nothing until it is told to go on again, then as kernel.
 // OPTION: sync (waits for each); streams:N (in turn); threads:N (each on streams of its own); ptsz (the threads' own default
@@ -94,7 +94,7 @@ static void regraph(CUfunction work, CUstream stream) {
     CUgraphExec exec = NULL;
     char info[64];
     for (uint64_t round = 0; !over(); round++) {
-        CUgraph graph = captured(work, stream, plan.nodes, round % 2 ? 40000 : 20000);
+        CUgraph graph = captured(work, stream, plan.nodes, round % 2 ? 20000 : 10000);
         if (exec && (round % 10 == 0 || CU(cuGraphExecUpdate_v2)(exec, graph, info))) {
             OK(CU(cuGraphExecDestroy)(exec));
             exec = NULL;
@@ -151,8 +151,11 @@ static void barriers(void) {
 }
 
 static uint64_t length(uint64_t round) {
-    if (is("mix")) return round % 10 ? 20000 : 2000000;
-    if (is("phases")) return now_ns() / 200000000 % 2 ? 1000000 : 20000;
+    static __thread uint64_t dice = 88172645463325252;
+    dice ^= dice << 13, dice ^= dice >> 7, dice ^= dice << 17;
+    if (is("mixture")) return dice % 10 ? 20000 : 2000000;
+    // Of GPU time: ten thousand short ones, two hundred long ones.
+    if (is("phases")) return round % 10200 < 10000 ? 20000 : 1000000;
     return plan.ns;
 }
 
@@ -173,13 +176,13 @@ static void *thread(void *place) {
     if (is("graph")) {
         CUstream own;
         OK(CU(cuStreamCreate)(&own, CU_STREAM_NON_BLOCKING));
-        OK(CU(cuGraphInstantiateWithFlags)(&exec, captured(works[0], own, plan.nodes, 20000), 0));
+        OK(CU(cuGraphInstantiateWithFlags)(&exec, captured(works[0], own, plan.nodes, 10000), 0));
     }
     for (uint64_t round = 0; !over(); round++) {
         int stream = (int)(round % (uint64_t)count), context = stream % plan.contexts;
         if (count > 1 && plan.contexts > 1) OK(CU(cuCtxSetCurrent)(contexts[context]));
         if (exec) launch_graph(exec, streams[0]);
-        else launch(works[context], streams[stream], is("new") ? (unsigned)(round * 8 + (unsigned)first) % 1000000 + 1 : 1, length(round));
+        else launch(works[context], streams[stream], is("new-shapes") ? (unsigned)(round * 8 + (unsigned)first) % 1000000 + 1 : 1, length(round));
         if (plan.sync) OK(plan.ptsz ? CU(cuCtxSynchronize)() : CU(cuStreamSynchronize)(streams[stream]));
     }
     return NULL;
@@ -206,7 +209,7 @@ static void describe(char **argv) {
     plan.work = argv[2];
     if (is("kernel") || is("burst") || is("late")) plan.ns = number(plan.work);
     if (is("graph") || is("regraph")) plan.nodes = (int)number(plan.work);
-    if (is("new")) plan.ns = 100000;
+    if (is("new-shapes")) plan.ns = 100000;
     for (char **option = argv + 3; *option; option++) {
         if (!strcmp(*option, "sync")) plan.sync = 1;
         else if (!strcmp(*option, "ptsz")) plan.ptsz = 1;

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: figures against targets.
 
 mod hooks;
+mod real;
 mod starts;
 mod table;
 
@@ -11,6 +12,8 @@ use anyhow::Result;
 pub enum Bench {
     /// What a hook adds to a driver call.
     Hooks(hooks::Args),
+    /// Asked against got in real time, on the simulated GPU.
+    Real(real::Args),
 }
 
 /// Measures and prints.
@@ -20,5 +23,6 @@ pub enum Bench {
 pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Hooks(args) => hooks::run(args),
+        Bench::Real(args) => real::run(args),
     }
 }

@@ -12,5 +12,6 @@ mod groups;
 pub mod memory_table;
 pub mod portable;
 pub mod stale;
+mod stand;
 pub mod tidy;
 pub mod workspace;
