@@ -1,10 +1,11 @@
 //! `cargo demo`: two tenants on one GPU, watched.
 //!
-//! Each tenant is `examples/two_tenants`, started by `quota-daemon run` under its own quota. They
-//! work alone, then both at once, and then try to take more memory than they may. What they got
+//! Each tenant is `examples/two_tenants`, started by `quota-daemon run` under its own quota: by variables alone, or in a container of a
+//! daemon. They work alone, then both at once, and then try to take more memory than they may. What they got
 //! is read from the GPU's own account, never from what the quota's library says.
 
 mod account;
+mod pulse;
 mod share;
 mod stage;
 mod table;
@@ -22,6 +23,7 @@ pub use account::serve as serve_account;
 use crate::demo::account::Account;
 use crate::demo::stage::Stage;
 use crate::demo::tenant::Plan;
+use crate::stand::Daemon;
 use crate::{dist, workspace};
 
 /// How the demo runs.
@@ -36,9 +38,21 @@ pub struct Args {
     /// Use the artefacts in this folder instead of building them.
     #[arg(long, value_name = "FOLDER")]
     dist: Option<PathBuf>,
+    /// Who holds the quotas.
+    #[arg(long, value_enum, default_value_t = Through::Variables)]
+    through: Through,
     /// Seconds that each of the three phases of work lasts.
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=120))]
     seconds: u64,
+}
+
+/// Who holds the quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Through {
+    /// Variables of each tenant: its share is a cap, and what it gets beside the other one is not promised.
+    Variables,
+    /// `quota-daemon serve`, which gives each tenant what it asked beside the other one, too.
+    Daemon,
 }
 
 const GIB: u64 = 1 << 30;
@@ -82,12 +96,22 @@ pub fn run(args: &Args) -> Result<()> {
 
     let gpu = Gpu::find(args.sim, &folder, &tenant)?;
     let account = Account::open(&gpu)?;
-    let mut stage = Stage::open(&gpu, account, &folder, &tenant, &PLANS)?;
+    let daemon = match args.through {
+        Through::Variables => None,
+        Through::Daemon => Some(serve(&gpu, &folder)?),
+    };
+    let start = tenant::Start {
+        gpu: &gpu,
+        dist: &folder,
+        program: &tenant,
+        daemon: daemon.as_ref(),
+    };
+    let mut stage = Stage::open(&start, account, &PLANS)?;
     let length = Duration::from_secs(args.seconds);
 
-    stage.work("A alone", &[0], length)?;
-    stage.work("B alone", &[1], length)?;
-    stage.work("both at once", &[0, 1], length)?;
+    stage.work("A alone", &[0], length, true)?;
+    stage.work("B alone", &[1], length, true)?;
+    stage.work("both at once", &[0, 1], length, daemon.is_some())?;
     stage.overrun("over quota")?;
     let outcome = stage.close()?;
 
@@ -97,6 +121,18 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("a quota did not hold");
     }
     Ok(())
+}
+
+/// A daemon with a container for each tenant.
+fn serve(gpu: &Gpu, dist: &Path) -> Result<Daemon> {
+    let container = |plan: &Plan| {
+        format!(
+            "[[container]]\nname = '{}'\nmemory = {}\ncompute = '{}%'\n",
+            plan.name, plan.memory, plan.compute
+        )
+    };
+    let config: String = PLANS.iter().map(container).collect();
+    Daemon::start(dist, &config, |command| gpu.prepare(command))
 }
 
 fn build_tenant(args: &dist::Args) -> Result<PathBuf> {

@@ -1,16 +1,16 @@
 //! The phases: tells tenants what to do, follows what they get, keeps the figures.
 
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::Gpu;
 use super::account::{Account, Snapshot};
+use super::pulse::Pulse;
 use super::share::{recent, share};
 use super::table::{Row, Screen};
-use super::tenant::{Attempt, Done, Line, Message, Plan, Tenant};
+use super::tenant::{Attempt, Done, Line, Message, Plan, Start, Tenant};
+use super::verdict;
 
 /// A tenant that says nothing for this long has hung.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -18,6 +18,9 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// How often the figures are read; a share shown is over the last [`WINDOW`] of them.
 const TICK: Duration = Duration::from_millis(250);
 const WINDOW: usize = 4;
+
+/// The clock and how long each tenant was busy by then.
+type Figures = Vec<(u64, u64)>;
 
 /// All that is known at the end.
 pub(super) struct Outcome {
@@ -44,6 +47,10 @@ pub(super) struct Phase {
     pub(super) title: String,
     /// By tenant; `None` for one that did not work in this phase.
     pub(super) shares: Vec<Option<f64>>,
+    /// Whether each is to have what it asked, and not only no more than that.
+    pub(super) exact: bool,
+    /// How long this machine stood still meanwhile, if that is enough to be seen.
+    pub(super) stalled: Option<Duration>,
 }
 
 /// The tenants while they run.
@@ -55,29 +62,18 @@ pub(super) struct Stage {
     screen: Screen,
     waiting: Vec<bool>,
     history: Vec<Vec<(u64, u64)>>,
+    /// All figures of the phase that runs: (clock, busy) of each tenant at each tick.
+    trace: Vec<Figures>,
     began: Instant,
 }
 
 impl Stage {
     /// Starts one tenant for each plan and waits until all are ready.
-    pub(super) fn open(
-        gpu: &Gpu,
-        account: Account,
-        dist: &Path,
-        program: &Path,
-        plans: &[Plan],
-    ) -> Result<Self> {
+    pub(super) fn open(start: &Start<'_>, account: Account, plans: &[Plan]) -> Result<Self> {
         let (sender, messages) = channel();
         let mut running = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
-            running.push(Tenant::start(
-                gpu,
-                dist,
-                program,
-                plan,
-                index,
-                sender.clone(),
-            )?);
+            running.push(Tenant::start(start, plan, index, sender.clone())?);
         }
         let player = |plan: &Plan| Player {
             plan: *plan,
@@ -100,14 +96,44 @@ impl Stage {
             screen: Screen::new(),
             waiting: vec![true; plans.len()],
             history: vec![Vec::new(); plans.len()],
+            trace: Vec::new(),
             began: Instant::now(),
         };
         stage.follow("starting")?;
         Ok(stage)
     }
 
-    /// Lets the tenants `who` work for `length`, each holding half of its memory.
-    pub(super) fn work(&mut self, title: &str, who: &[usize], length: Duration) -> Result<()> {
+    /// Lets the tenants `who` work for `length`, each holding half of its memory. A phase that misses, while this machine was
+    /// seen to stand still, is done once more.
+    pub(super) fn work(
+        &mut self,
+        title: &str,
+        who: &[usize],
+        length: Duration,
+        exact: bool,
+    ) -> Result<()> {
+        let mut phase = self.try_work(title, who, length, exact)?;
+        if let Some(stalled) = phase.stalled
+            && !verdict::misses(&self.outcome.tenants, &phase).is_empty()
+        {
+            self.screen.say(&format!(
+                "{title}: this machine stood still for {:.0} ms of {:.0} s, and shares were missed; once more",
+                stalled.as_secs_f64() * 1000.0,
+                length.as_secs_f64()
+            ));
+            phase = self.try_work(title, who, length, exact)?;
+        }
+        self.outcome.phases.push(phase);
+        Ok(())
+    }
+
+    fn try_work(
+        &mut self,
+        title: &str,
+        who: &[usize],
+        length: Duration,
+        exact: bool,
+    ) -> Result<Phase> {
         self.begin();
         for &index in who {
             let half = self
@@ -118,23 +144,24 @@ impl Stage {
             self.tell(index, &format!("hold {half}"))?;
         }
         self.follow(title)?;
-        let before = self.figures()?;
         self.begin();
+        let pulse = Pulse::begin();
         for &index in who {
             self.tell(index, &format!("work {}", length.as_millis()))?;
         }
         self.follow(title)?;
-        let after = self.figures()?;
+        let together = together(&self.trace, who);
+        let (start, end) = together.context("a phase was too short to tell anything")?;
         let share = |index: usize| {
-            let (start, end) = (before.get(index)?, after.get(index)?);
+            let (start, end) = (start.get(index)?, end.get(index)?);
             who.contains(&index).then(|| share(*start, *end))
         };
-        let shares = (0..self.outcome.tenants.len()).map(share).collect();
-        self.outcome.phases.push(Phase {
+        Ok(Phase {
             title: title.into(),
-            shares,
-        });
-        Ok(())
+            shares: (0..self.outcome.tenants.len()).map(share).collect(),
+            exact,
+            stalled: pulse.stalled(),
+        })
     }
 
     /// Lets every tenant try to get more memory than it may.
@@ -159,6 +186,7 @@ impl Stage {
     /// Forgets what was measured: a row is of the phase that it names, so the next one is of the time from here on.
     fn begin(&mut self) {
         self.history.iter_mut().for_each(Vec::clear);
+        self.trace.clear();
         self.screen.begin(Instant::now());
     }
 
@@ -247,6 +275,7 @@ impl Stage {
     /// Shows the figures; `always` even if a terminal's absence asks for fewer lines.
     fn draw(&mut self, title: &str, always: bool) -> Result<()> {
         let figures = self.figures()?;
+        self.trace.push(figures.clone());
         let mut rows = Vec::new();
         for ((player, now), history) in self
             .outcome
@@ -269,5 +298,52 @@ impl Stage {
             self.screen.draw(title, at, &rows);
         }
         Ok(())
+    }
+}
+
+/// The first and the last figures between which all of `who` were at work: after each had begun, and before the first one ended.
+fn together<'a>(trace: &'a [Figures], who: &[usize]) -> Option<(&'a Figures, &'a Figures)> {
+    let first = trace.first()?;
+    let busy = |figures: &[(u64, u64)], index: usize| figures.get(index).map_or(0, |one| one.1);
+    let all_begun = |now: &Figures| {
+        who.iter()
+            .all(|index| busy(now, *index) > busy(first, *index))
+    };
+    let begin = trace.iter().position(all_begun)?;
+    // At the last tick that one of them had not reached yet, it was still at work.
+    let moving = |pair: &[Figures]| {
+        let [before, after] = pair else { return false };
+        who.iter()
+            .all(|index| busy(after, *index) > busy(before, *index))
+    };
+    let windows = trace.get(begin..)?.windows(2);
+    let length = windows.take_while(|pair| moving(pair)).count();
+    // The last stretch may be the one in which the first of them ended.
+    let end = (begin + length).checked_sub(1).filter(|end| *end > begin)?;
+    Some((trace.get(begin)?, trace.get(end)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_time_in_which_both_worked_counts() {
+        // Ticks of 250: the second one begins at the third tick and ends, and the first one goes on.
+        let trace: Vec<Figures> = vec![
+            vec![(0, 0), (0, 7)],
+            vec![(250, 75), (250, 7)],
+            vec![(500, 150), (500, 107)],
+            vec![(750, 225), (750, 257)],
+            vec![(1000, 300), (1000, 407)],
+            vec![(1250, 375), (1250, 450)],
+            vec![(1500, 450), (1500, 450)],
+        ];
+        let (start, end) = together(&trace, &[0, 1]).unwrap();
+        assert_eq!((start, end), (&trace[2], &trace[4]));
+        let (start, end) = together(&trace, &[0]).unwrap();
+        assert_eq!((start, end), (&trace[1], &trace[5]));
+        assert!(together(&trace[..3], &[0, 1]).is_none());
+        assert!(together(&[], &[0]).is_none());
     }
 }

@@ -62,6 +62,12 @@ impl Screen {
         let _ = stdout().flush();
     }
 
+    /// Says something between two tables.
+    pub(super) fn say(&mut self, text: &str) {
+        self.lines = 0;
+        println!("{text}");
+    }
+
     /// A phase begins: the first line of it is due when there is something to tell.
     pub(super) fn begin(&mut self, at: Instant) {
         self.last = Some(at);

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::Gpu;
 use crate::groups::OwnGroup;
+use crate::stand::Daemon;
 
 /// What a tenant may have.
 #[derive(Clone, Copy, Debug)]
@@ -82,26 +83,40 @@ pub(super) struct Tenant {
     _group: OwnGroup,
 }
 
+/// How tenants are started.
+pub(super) struct Start<'a> {
+    pub(super) gpu: &'a Gpu,
+    pub(super) dist: &'a Path,
+    /// What a tenant runs.
+    pub(super) program: &'a Path,
+    /// Who holds the quotas; without one each tenant's variables do.
+    pub(super) daemon: Option<&'a Daemon>,
+}
+
 impl Tenant {
-    /// Starts `program` under `plan`; what it says arrives at `messages` with `index`.
+    /// Starts the program under `plan`; what it says arrives at `messages` with `index`.
     pub(super) fn start(
-        gpu: &Gpu,
-        dist: &Path,
-        program: &Path,
+        start: &Start<'_>,
         plan: &Plan,
         index: usize,
         messages: Sender<(usize, Message)>,
     ) -> Result<Self> {
         let group = OwnGroup::new(&format!("demo-{}", plan.name));
-        let mut command = Command::new(dist.join("bin/quota-daemon"));
-        gpu.prepare(&mut command);
+        let mut command = Command::new(start.dist.join("bin/quota-daemon"));
+        start.gpu.prepare(&mut command);
+        command.arg("run");
+        match start.daemon {
+            Some(daemon) => command
+                .args(["--container", plan.name, "--state"])
+                .arg(daemon.state()),
+            None => command
+                .args(["--memory", &plan.memory.to_string()])
+                .args(["--compute", &format!("{}%", plan.compute)])
+                .args(["--group", group.name()]),
+        };
         command
-            .arg("run")
-            .args(["--memory", &plan.memory.to_string()])
-            .args(["--compute", &format!("{}%", plan.compute)])
-            .args(["--group", group.name()])
             .arg("--")
-            .arg(program)
+            .arg(start.program)
             .env("GPU_SIM_TENANT", plan.name)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());

@@ -58,6 +58,11 @@ impl Daemon {
         containers.join(container).join("attach.sock")
     }
 
+    /// Its directory of sockets and regions.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
     fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
