@@ -9,11 +9,13 @@ pub const WINDOW: u64 = 10 * MS;
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
     windows: Vec<u64>,
+    total: u64,
 }
 
 impl Busy {
     /// It was used from `begin` to `end`.
     pub fn add(&mut self, mut begin: u64, end: u64) {
+        self.total += end.saturating_sub(begin);
         while begin < end {
             let index = usize::try_from(begin / WINDOW).unwrap_or(usize::MAX);
             let until = ((begin / WINDOW + 1) * WINDOW).min(end);
@@ -23,6 +25,23 @@ impl Busy {
             self.windows[index] += until - begin;
             begin = until;
         }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Adds what another one was used.
+    pub fn merge(&mut self, other: &Self) {
+        if self.windows.len() < other.windows.len() {
+            self.windows.resize(other.windows.len(), 0);
+        }
+        for (window, more) in self.windows.iter_mut().zip(&other.windows) {
+            *window += more;
+        }
+        self.total += other.total;
     }
 
     /// How much of `begin..end` it was used, to whole windows.

@@ -11,6 +11,8 @@ use quota_abi::slots::{self, Owner};
 use quota_abi::sync::Ordering::Relaxed;
 use quota_daemon::model::{Compute, Uuid};
 
+use crate::world::World;
+
 /// The UUID of a device of the model.
 #[must_use]
 pub fn uuid(device: usize) -> Uuid {
@@ -23,10 +25,8 @@ pub fn uuid(device: usize) -> Uuid {
 pub struct Container {
     /// Its number with the daemon.
     pub number: u64,
-    /// How its GPU time is ruled, on every device.
-    pub compute: Compute,
-    /// Who is served first.
-    pub priority: i32,
+    /// What its processes' variables say, on every device.
+    own: Option<Rate>,
     /// What its processes write.
     pub region: &'static Region,
     /// What the daemon writes; `None` without one.
@@ -58,8 +58,10 @@ impl Container {
         };
         Ok(Self {
             number,
-            compute,
-            priority: 0,
+            own: match compute {
+                Compute::Limit { ppm } if !ruled => Rate::from_ppm(ppm),
+                _ => None,
+            },
             region,
             policy,
         })
@@ -76,6 +78,16 @@ impl Container {
             row.mode.store(bits, Relaxed);
         }
         policy.header.generation.fetch_add(1, Relaxed);
+    }
+
+    /// Wakes whoever sleeps on its rows, as the daemon does that has changed them.
+    pub fn wake(&self, world: &World, now: u64) {
+        for row in self.policy.iter().flat_map(|policy| &policy.rows) {
+            if row.uuid().is_some() {
+                row.wake.fetch_add(1, Relaxed);
+                world.wake(core::ptr::from_ref(&row.wake).addr(), now);
+            }
+        }
     }
 
     /// A new process of it: its slot, and what its owner word is.
@@ -98,10 +110,6 @@ impl Container {
     /// The engine of a process: held to the container's limit on each device, or by the daemon's row.
     pub fn engine(&self, slot: usize, pid: u32, devices: usize) -> &'static Engine {
         let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
-        let own = match (self.policy, self.compute) {
-            (None, Compute::Limit { ppm }) => Rate::from_ppm(ppm),
-            _ => None,
-        };
         let mut generation = None;
         let each = self.region.buckets.iter().zip(0..devices);
         for (bucket, device) in each {
@@ -111,7 +119,7 @@ impl Container {
             });
             let terms: &'static Terms = Box::leak(Box::new(Terms {
                 bucket,
-                own,
+                own: self.own,
                 rule,
                 seat: Some(Seat {
                     region: self.region,

@@ -1,10 +1,11 @@
 //! The daemon: the real controller, which looks when bells ring and as often as it asks.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use quota_abi::sync::Ordering::Relaxed;
+use quota_daemon::model::Compute;
 use quota_daemon::sharing::{Controller, DeviceView, Member, Reading, Settings, own_ppm};
 
 use crate::container::{Container, uuid};
@@ -17,7 +18,11 @@ const AT_LEAST: Duration = Duration::from_millis(2);
 /// What the daemon knows of one container besides its regions.
 pub struct Client {
     /// The container.
-    pub container: Rc<Container>,
+    pub container: Container,
+    /// Who is served first.
+    pub priority: i32,
+    /// How it is ruled now.
+    pub compute: Cell<Compute>,
     /// The owner words of its living processes.
     pub living: RefCell<Vec<u64>>,
 }
@@ -25,10 +30,8 @@ pub struct Client {
 /// Writes every container's own rate, as a daemon does that has read its configuration.
 pub fn rule(clients: &[Rc<Client>]) {
     for client in clients {
-        let all = clients.iter().map(|client| client.container.compute);
-        client
-            .container
-            .rule(own_ppm(client.container.compute, all));
+        let all = clients.iter().map(|client| client.compute.get());
+        client.container.rule(own_ppm(client.compute.get(), all));
     }
 }
 
@@ -91,8 +94,8 @@ fn step(
                     let container = &client.container;
                     Some(Member {
                         container: container.number,
-                        compute: container.compute,
-                        priority: container.priority,
+                        compute: client.compute.get(),
+                        priority: client.priority,
                         observe: false,
                         reading: readings.get(index * devices + device).copied().flatten(),
                         row: container.policy?.rows.get(device)?,

@@ -203,6 +203,18 @@ impl Device {
         busy
     }
 
+    /// The sum of it.
+    #[must_use]
+    pub fn used_so_far(&self, context: usize, now: u64) -> u64 {
+        let place = &self.contexts[context];
+        let running = if place.kernels > 0 {
+            now.saturating_sub(place.since)
+        } else {
+            0
+        };
+        place.busy.total() + running
+    }
+
     /// Events and launches that a context had, and the time of the events, ns.
     #[must_use]
     pub fn counts(&self, context: usize) -> (u64, u64, u64) {

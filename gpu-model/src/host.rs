@@ -10,7 +10,7 @@ use limiter::{
 use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
 
 use crate::device::What;
-use crate::schemes::Limiter;
+use crate::schemes::{Launch, Limiter};
 use crate::task::Task;
 
 /// A process of a container.
@@ -19,6 +19,8 @@ pub struct Process {
     pub limiter: Limiter,
     /// Its context on each device.
     pub contexts: Vec<usize>,
+    /// When a thread last found that all of it was done, on each device.
+    pub done_at: Vec<Cell<u64>>,
     /// How long marked pieces of work took, with the time at which each ended.
     pub marked: RefCell<Vec<(u64, u64)>>,
 }
@@ -116,9 +118,15 @@ impl<'a> Host<'a> {
             Limiter::None => {
                 put();
             }
-            Limiter::Other(other) => other.launch(self, u64::from(blocks), &|| {
-                put();
-            }),
+            Limiter::Other(other) => {
+                let work = Launch {
+                    name,
+                    blocks: Some(u64::from(blocks)),
+                };
+                other.launch(self, stream, work, &|| {
+                    put();
+                });
+            }
         }
     }
 
@@ -137,9 +145,15 @@ impl<'a> Host<'a> {
             Limiter::None => {
                 put();
             }
-            Limiter::Other(other) => other.launch_graph(self, &|| {
-                put();
-            }),
+            Limiter::Other(other) => {
+                let work = Launch {
+                    name: exec,
+                    blocks: None,
+                };
+                other.launch(self, stream, work, &|| {
+                    put();
+                });
+            }
         }
     }
 
@@ -189,12 +203,19 @@ impl<'a> Host<'a> {
         if let Some(engine) = engine {
             engine.pause(self, &self.thread, None);
         }
+        if let Limiter::Other(other) = &self.process.limiter {
+            other.rests(self);
+        }
         self.task.pass(self.task.world.params.call);
         let (device, context) = (self.device.get(), self.context());
         let world = self.task.world;
         for stream in 0..world.device(device, |device| device.streams(context)) {
             let submitted = world.device(device, |device| device.submitted(context, stream));
             self.task.wait_for(device, context, stream, submitted);
+        }
+        // Who has waited for the GPU sees all events that it has passed.
+        if let Some(done_at) = self.process.done_at.get(device) {
+            done_at.set(self.now());
         }
         if let Some(engine) = engine {
             engine.resume(self, &self.thread);
@@ -205,6 +226,33 @@ impl<'a> Host<'a> {
     pub fn mark(&self, begin: u64) {
         let now = self.now();
         self.process.marked.borrow_mut().push((now, now - begin));
+    }
+
+    /// Records a new event on the current device, outside the engine.
+    pub(crate) fn record_own(&self, stream: usize) -> usize {
+        let event = self.task.world.event();
+        self.record_on(event, stream);
+        event
+    }
+
+    /// Nanoseconds between two events; `None` while the host does not see that they have passed.
+    pub(crate) fn between(&self, from: usize, to: usize) -> Option<f64> {
+        self.passed_at(to).ok().flatten()?;
+        self.elapsed(Event(from), Event(to)).map(|ns| ns as f64)
+    }
+
+    /// GPU time used so far by a process with these contexts, on the current device.
+    pub(crate) fn used_on(&self, contexts: &[usize]) -> u64 {
+        let (device, now) = (self.device.get(), self.now());
+        let world = self.task.world;
+        world.device(device, |held| held.used_so_far(contexts[device], now))
+    }
+
+    /// When an event was passed, if this process can see that by now; `Err`: it was never recorded.
+    fn passed_at(&self, event: usize) -> Result<Option<u64>, ()> {
+        let done_at = self.process.done_at.get(self.device.get());
+        let done_at = done_at.map_or(0, Cell::get);
+        self.task.world.passed(event, self.now(), done_at)
     }
 
     fn record_on(&self, event: usize, stream: usize) {
@@ -265,7 +313,7 @@ impl Gpu for Host<'_> {
     fn passed(&self, event: Event) -> Passed {
         self.task.pass(self.task.world.params.call);
         self.task.catch_up();
-        match self.task.world.passed(event.0, self.task.now()) {
+        match self.passed_at(event.0) {
             Ok(Some(_)) => Passed::Yes,
             Ok(None) => Passed::No,
             Err(()) => Passed::Never,
@@ -275,7 +323,7 @@ impl Gpu for Host<'_> {
     fn elapsed(&self, from: Event, to: Event) -> Option<i64> {
         self.task.pass(self.task.world.params.call);
         let at = |event: Event| {
-            let passed = self.task.world.passed(event.0, u64::MAX);
+            let passed = self.task.world.passed(event.0, u64::MAX, 0);
             passed.ok().flatten()
         };
         let (from, to) = (at(from)?, at(to)?);

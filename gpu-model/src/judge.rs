@@ -1,7 +1,7 @@
 //! Whether a cell meets its goals.
 
-use crate::cell::Outcome;
 use crate::grid::Cell;
+use crate::outcome::Outcome;
 
 /// What is wrong with an outcome, in words; empty: nothing.
 #[must_use]
@@ -35,6 +35,12 @@ pub fn misses(cell: &Cell, outcome: &Outcome) -> Vec<String> {
     if let Some(least) = cell.total {
         for total in totals.iter().filter(|total| **total < least) {
             misses.push(format!("{:.1} % in all", total / 10.0));
+        }
+    }
+    for figure in cell.figures.map(|of| of(outcome)).into_iter().flatten() {
+        let met = |(least, most): (f64, f64)| (least..=most).contains(&figure.value);
+        if !figure.goal.is_none_or(met) {
+            misses.push(format!("{}: {:.1}", figure.name, figure.value));
         }
     }
     misses

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
-use gpu_model::cell::{self, Scheme};
+use gpu_model::cell::Scheme;
 use gpu_model::params::MS;
-use gpu_model::{grid, judge};
+use gpu_model::{grid, judge, stage};
 
 /// How containers that contend are kept to their shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -15,6 +15,10 @@ enum Contention {
     Turns,
     /// The driver's slices, and estimates on the low side.
     Slices,
+    /// Blocks of the grid, corrected by utilisation.
+    Blocks,
+    /// Own wall time.
+    Wall,
 }
 
 /// Containers, GPUs and the daemon in virtual time.
@@ -47,31 +51,27 @@ fn main() -> Result<()> {
         bail!("no cell's name contains {:?}", cli.only);
     }
     let (mut missed, mut simulated) = (0, 0);
+    let mut ran = std::collections::BTreeSet::new();
     let begin = Instant::now();
     for cell in &cells {
         for scheme in &cli.schemes {
             let scheme = match scheme {
-                _ if !cell.daemon => Scheme::Alone,
-                Contention::Turns => Scheme::Daemon { turns: true },
-                Contention::Slices => Scheme::Daemon { turns: false },
+                Contention::Turns => Scheme::Turns,
+                Contention::Slices => Scheme::Slices,
+                Contention::Blocks => Scheme::Blocks,
+                Contention::Wall => Scheme::Wall,
             };
-            let mut setup = cell::setup(scheme, cell.tenants.clone());
-            setup.seed = cli.seed;
-            setup.devices = cell.devices;
-            setup.streams = cell.streams;
-            setup.warm_up = cell.warm_up;
-            setup.measured = cli
-                .seconds
-                .map_or(cell.measured, |seconds| seconds * 1000 * MS);
+            let mut setup = cell.setup(scheme, cli.seed);
+            if let Some(seconds) = cli.seconds {
+                setup.measured = seconds * 1000 * MS;
+            }
+            if !ran.insert((cell.name.clone(), setup.scheme.name())) {
+                continue;
+            }
             simulated += setup.warm_up + setup.measured;
-            let outcome = cell::run(&setup)?;
+            let outcome = stage::run(&setup)?;
             let misses = judge::misses(cell, &outcome);
             missed += usize::from(!misses.is_empty());
-            let label = match scheme {
-                Scheme::Alone | Scheme::Bare => "",
-                Scheme::Daemon { turns: true } => "turns",
-                Scheme::Daemon { turns: false } => "slices",
-            };
             let got: Vec<_> = outcome
                 .got
                 .iter()
@@ -82,8 +82,9 @@ fn main() -> Result<()> {
                 .collect();
             let total: f64 = outcome.got.iter().flatten().map(|got| got.share).sum();
             println!(
-                "{:44} {label:7} got {:16} total {:6.1}  {}",
+                "{:44} {:7} got {:16} total {:6.1}  {}",
                 cell.name,
+                setup.scheme.name(),
                 got.join(" "),
                 total / 10.0,
                 misses.join(", ")
@@ -106,10 +107,10 @@ fn main() -> Result<()> {
                         );
                     }
                 }
+                for figure in cell.figures.map(|of| of(&outcome)).into_iter().flatten() {
+                    println!("    {}: {:.2}", figure.name, figure.value);
+                }
                 println!("    {:.0?} changes of contexts a second", outcome.switches);
-            }
-            if scheme == Scheme::Alone {
-                break;
             }
         }
     }

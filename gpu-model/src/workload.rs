@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use crate::host::Host;
-use crate::params::{MS, US};
+use crate::params::{MS, Spread, US};
+use crate::world::START;
 
 /// What a thread does until it is ended.
 pub type Program = Rc<dyn Fn(&Host<'_>)>;
@@ -83,6 +84,113 @@ pub fn idle() -> Program {
     Rc::new(|host| {
         loop {
             host.sleep(1000 * MS);
+        }
+    })
+}
+
+/// As [`saturate`], on another stream.
+#[must_use]
+pub fn on_stream(stream: usize, ns: u64) -> Program {
+    Rc::new(move |host| {
+        loop {
+            host.launch(stream, 2, 100, ns);
+        }
+    })
+}
+
+/// So many kernels each 50 ms, each burst marked from before its first launch to the end of the last kernel.
+#[must_use]
+pub fn bursts(kernels: u32, ns: u64) -> Program {
+    Rc::new(move |host| {
+        loop {
+            let begin = host.now();
+            for _ in 0..kernels {
+                host.launch(0, 1, 100, ns);
+            }
+            host.synchronise();
+            host.mark(begin);
+            host.task.sleep_until(begin + 50 * MS);
+        }
+    })
+}
+
+/// Requests: 5 ms of work each 50 ms, in kernels of several kinds.
+#[must_use]
+pub fn inference() -> Program {
+    Rc::new(|host| {
+        loop {
+            let begin = host.now();
+            for layer in 0..20 {
+                host.launch(0, 1, 200 + layer, 20 * US);
+                host.launch(0, 2, 50, 180 * US);
+                host.launch(0, 3, 10 + layer, 50 * US);
+            }
+            host.synchronise();
+            host.mark(begin);
+            host.task.sleep_until(begin + 50 * MS);
+        }
+    })
+}
+
+/// Steps of training: 300 kernels of many kinds, some 30 ms, then the host waits and works for 2 to 5 ms.
+#[must_use]
+pub fn training() -> Program {
+    Rc::new(|host| {
+        loop {
+            for layer in 0..50 {
+                host.launch(0, 1, 400 + layer, 300 * US);
+                host.launch(0, 2, 20, 15 * US);
+                host.launch(0, 3, 100 + layer, 40 * US);
+                host.launch(0, 2, 21, 8 * US);
+                host.launch(0, 4, 300 - layer, 220 * US);
+                host.launch(0, 5, 7, 12 * US);
+            }
+            host.synchronise();
+            host.work(host.task.draw(Spread(2 * MS, 5 * MS)));
+        }
+    })
+}
+
+/// Tokens of a language model: a graph of 8 ms, then a millisecond of the host's.
+#[must_use]
+pub fn decode() -> Program {
+    Rc::new(|host| {
+        loop {
+            let begin = host.now();
+            host.launch_graph(0, 1, 800, 10 * US);
+            host.synchronise();
+            host.mark(begin);
+            host.work(MS);
+        }
+    })
+}
+
+/// Launches without pause, but not between two times after the beginning.
+#[must_use]
+pub fn idle_between(from: u64, to: u64, ns: u64) -> Program {
+    Rc::new(move |host| {
+        let (from, to) = (START + from, START + to);
+        loop {
+            let now = host.now();
+            if now >= from && now < to {
+                host.synchronise();
+                host.task.sleep_until(to);
+            }
+            host.launch(0, 1, 100, ns);
+        }
+    })
+}
+
+/// On each of two devices a kernel that waits for the other one.
+#[must_use]
+pub fn barriers(ns: u64) -> Program {
+    Rc::new(move |host| {
+        loop {
+            let barrier = host.task.world.barrier(2, ns);
+            for device in 0..2 {
+                host.use_device(device);
+                host.launch_barrier(0, 1, barrier);
+            }
         }
     })
 }

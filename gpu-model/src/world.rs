@@ -146,13 +146,16 @@ impl World {
         state.recording
     }
 
-    /// When the GPU has passed it, as far as a host sees that at `now`. `Err`: it was never recorded.
-    pub(crate) fn passed(&self, event: usize, now: u64) -> Result<Option<u64>, ()> {
+    /// When the GPU has passed it, as far as a host sees that at `now` that has found everything done at `done_at`. `Err`: it was
+    /// never recorded.
+    pub(crate) fn passed(&self, event: usize, now: u64, done_at: u64) -> Result<Option<u64>, ()> {
         let state = self.events.borrow()[event];
         if state.recording == 0 {
             return Err(());
         }
-        Ok(state.passed_at.filter(|_| state.seen_at <= now))
+        Ok(state
+            .passed_at
+            .filter(|at| state.seen_at <= now || *at <= done_at))
     }
 
     /// A barrier of so many kernels, each of which takes `ns` once all have begun.
