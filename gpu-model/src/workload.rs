@@ -88,12 +88,14 @@ pub fn idle() -> Program {
     })
 }
 
-/// As [`saturate`], on another stream.
+/// Launches one kernel without pause, on so many streams in turn.
 #[must_use]
-pub fn on_stream(stream: usize, ns: u64) -> Program {
+pub fn on_streams(streams: usize, ns: u64) -> Program {
     Rc::new(move |host| {
         loop {
-            host.launch(stream, 2, 100, ns);
+            for stream in 0..streams {
+                host.launch(stream, 1, 100, ns);
+            }
         }
     })
 }

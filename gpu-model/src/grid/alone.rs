@@ -6,7 +6,7 @@ use crate::params::{MS, SECOND};
 
 pub(super) fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
-    let other = ["sync100us", "training", "decode"];
+    let other = ["sync100us", "training", "decode", "two-streams"];
     for name in WORKS.into_iter().chain(other) {
         for percent in [2, 10, 30, 50, 80, 95] {
             if other.contains(&name) && percent > 50 {

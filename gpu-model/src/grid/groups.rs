@@ -2,7 +2,7 @@
 
 use super::{Cell, limit, weight, work};
 use crate::cell::Tenant;
-use crate::params::{MS, SECOND, US};
+use crate::params::{MS, SECOND};
 use crate::workload;
 
 pub(super) fn cells() -> Vec<Cell> {
@@ -18,30 +18,23 @@ fn three() -> Vec<Cell> {
         ["20us"; 3],
         ["500us"; 3],
         ["5ms"; 3],
-        ["mix"; 3],
-        ["20us", "5ms", "mix"],
+        ["mixture"; 3],
+        ["20us", "5ms", "mixture"],
         ["training", "decode", "500us"],
     ];
     let mut cells = Vec::new();
     for works in mixed {
-        let name = if works[0] == works[1] {
-            works[0].into()
-        } else {
-            works.join("+")
-        };
+        let names = works.join("+");
         let limited = works.map(|name| Tenant::new(limit(30), work(name)));
-        cells.push(Cell::new(
-            format!("three/{name}/30-30-30"),
-            limited.into(),
-            &[300.0; 3],
-        ));
+        let name = format!("three-limits/{names}/30+30+30");
+        cells.push(Cell::new(name, limited.into(), &[300.0; 3]));
         let weights = [5, 5, 10].map(weight);
         let weighted = weights
             .into_iter()
             .zip(works)
             .map(|(weight, name)| Tenant::new(weight, work(name)))
             .collect();
-        let name = format!("three/{name}/5-5-10");
+        let name = format!("three-weights/{names}/5+5+10");
         cells.push(Cell::new(name, weighted, &[250.0, 250.0, 500.0]).full());
     }
     cells
@@ -50,16 +43,13 @@ fn three() -> Vec<Cell> {
 /// One that wants little and in bursts beside one that wants everything.
 fn bursty() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (name, burst, wants) in [
-        ("1ms", workload::bursts(1, MS), 20.0),
-        ("inference", workload::inference(), 100.0),
-    ] {
-        for steady in ["20us", "100us", "500us", "5ms", "mix"] {
+    for (burst, wants) in [("burst", 20.0), ("inference", 100.0)] {
+        for steady in ["20us", "100us", "500us", "5ms", "mixture"] {
             let tenants = vec![
-                Tenant::new(weight(50), burst.clone()),
+                Tenant::new(weight(50), work(burst)),
                 Tenant::new(weight(50), work(steady)),
             ];
-            let name = format!("bursty/{name}+{steady}/50-50");
+            let name = format!("pair-weights/{burst}+{steady}/50+50");
             cells.push(Cell::new(name, tenants, &[wants, 1000.0 - wants]).full());
         }
     }
@@ -70,36 +60,27 @@ fn processes() -> Vec<Cell> {
     let mut cells = Vec::new();
     for name in ["20us", "500us", "5ms", "200ms"] {
         let tenants = vec![
-            Tenant::of(weight(1), 8, &work(name)),
-            Tenant::new(weight(1), work(name)),
+            Tenant::of(weight(50), 8, &work(name)),
+            Tenant::new(weight(50), work(name)),
         ];
-        let mut cell = Cell::new(format!("processes/{name}/8-1"), tenants, &[500.0; 2]).full();
+        let mut cell = Cell::new(
+            format!("processes-weights/{name}+{name}/50x8+50"),
+            tenants,
+            &[500.0; 2],
+        )
+        .full();
         if name == "200ms" {
             cell.warm_up = 20 * SECOND;
         }
         cells.push(cell);
         // And alone, all processes on one bucket.
         let tenants = vec![Tenant::of(limit(30), 8, &work(name))];
-        let mut cell = Cell::new(format!("processes/{name}/8"), tenants, &[300.0]);
+        let mut cell = Cell::new(format!("alone/{name}/30x8"), tenants, &[300.0]);
         cell.daemon = false;
         cell.within = if name == "200ms" { 30.0 } else { 10.0 };
         if name == "200ms" {
             cell.warm_up = 60 * SECOND;
         }
-        cells.push(cell);
-    }
-    // Two threads of one process, each on a stream of its own.
-    let tenant = |percent| {
-        let mut tenant = Tenant::new(limit(percent), work("100us"));
-        let second = workload::on_stream(1, 100 * US);
-        tenant.processes = vec![vec![work("100us"), second]];
-        tenant
-    };
-    for percent in [10, 50] {
-        let name = format!("threads/100us/{percent}");
-        let mut cell = Cell::new(name, vec![tenant(percent)], &[f64::from(percent) * 10.0]);
-        cell.daemon = false;
-        cell.within = 10.0;
         cells.push(cell);
     }
     cells
@@ -111,8 +92,11 @@ fn devices() -> Vec<Cell> {
     for percent in [10, 30, 50] {
         let tenants = vec![Tenant::new(limit(percent), workload::barriers(MS))];
         let asked = f64::from(percent) * 10.0;
-        let mut cell = Cell::new(format!("devices/barrier/{percent}"), tenants, &[asked]);
-        cell.daemon = false;
+        let mut cell = Cell::new(
+            format!("devices-limits/barrier/{percent}"),
+            tenants,
+            &[asked],
+        );
         cell.devices = 2;
         cells.push(cell);
     }
@@ -122,7 +106,7 @@ fn devices() -> Vec<Cell> {
             Tenant::new(weight(second), workload::barriers(MS)),
         ];
         let asked = [f64::from(first) * 10.0, f64::from(second) * 10.0];
-        let name = format!("devices/barrier+barrier/{first}-{second}");
+        let name = format!("devices-weights/barrier+barrier/{first}+{second}");
         let mut cell = Cell::new(name, tenants, &asked).full();
         cell.devices = 2;
         cells.push(cell);

@@ -10,14 +10,14 @@ use crate::params::MS;
 const UNEQUAL: [(&str, &str); 14] = [
     ("20us", "5ms"),
     ("5ms", "20us"),
-    ("100us", "mix"),
-    ("mix", "100us"),
+    ("100us", "mixture"),
+    ("mixture", "100us"),
     ("50ms", "20us"),
     ("20us", "50ms"),
     ("phases", "500us"),
-    ("500us", "new"),
-    ("graph1000", "20us"),
-    ("20us", "graph1000"),
+    ("500us", "new-shapes"),
+    ("graph-1000", "20us"),
+    ("20us", "graph-1000"),
     ("training", "500us"),
     ("training", "decode"),
     ("decode", "20us"),
@@ -28,7 +28,7 @@ pub(super) fn cells() -> Vec<Cell> {
     let equal = WORKS.map(|name| (name, name));
     let mut cells = Vec::new();
     for (group, compute) in [
-        ("pair", weight as fn(u32) -> Compute),
+        ("pair-weights", weight as fn(u32) -> Compute),
         ("pair-limits", limit),
     ] {
         for (one, other) in equal.into_iter().chain(UNEQUAL) {
@@ -38,7 +38,7 @@ pub(super) fn cells() -> Vec<Cell> {
                     Tenant::new(compute(second), work(other)),
                 ];
                 let asked = [f64::from(first) * 10.0, f64::from(second) * 10.0];
-                let name = format!("{group}/{one}+{other}/{first}-{second}");
+                let name = format!("{group}/{one}+{other}/{first}+{second}");
                 let mut cell = Cell::new(name, tenants, &asked).full();
                 if cell.name.contains("50ms") || cell.name.contains("200ms") {
                     cell.warm_up = 8000 * MS;

@@ -67,7 +67,7 @@ fn worked_example() -> Vec<Cell> {
         });
         figures
     };
-    let works = ["20us", "500us", "5ms", "mix"];
+    let works = ["20us", "500us", "5ms", "mixture"];
     let cells = works.map(|name| {
         let kernel = match name {
             "20us" => 20 * US,
@@ -108,7 +108,7 @@ fn priority() -> Vec<Cell> {
             .into()
     };
     let mut cells = Vec::new();
-    for steady in ["20us", "500us", "5ms", "mix"] {
+    for steady in ["20us", "500us", "5ms", "mixture"] {
         for (name, neighbour, priority) in [
             ("without", true, 0),
             ("with", true, 10),
