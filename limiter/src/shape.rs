@@ -17,6 +17,7 @@ const PER_THREAD: usize = 2;
 
 impl Stream {
     /// One number for one stream: never 0, and the same for a default stream by any of its names.
+    #[inline]
     pub fn key(self) -> usize {
         match (self.handle, self.per_thread) {
             (0, false) => LEGACY,
@@ -115,6 +116,23 @@ pub fn graph_shape(exec: usize, generation: u64) -> u64 {
 }
 
 impl Work {
+    /// No work: all zero.
+    pub(crate) const NONE: Self = Self {
+        shape: 0,
+        function: 0,
+        size: 0,
+        stream: Stream {
+            handle: 0,
+            per_thread: false,
+        },
+        joined: false,
+    };
+
+    /// Itself, unless it is [`Self::NONE`].
+    pub(crate) fn known(self) -> Option<Self> {
+        (self.shape != 0).then_some(self)
+    }
+
     /// A kernel, of the shape that its geometry has.
     pub fn kernel(
         function: usize,

@@ -63,7 +63,7 @@ impl Engine {
             return false;
         }
         span.marker.set(handle);
-        span.first.set(Some(*work));
+        span.begin_with(work);
         true
     }
 
@@ -187,11 +187,8 @@ impl Engine {
 fn describe(marker: &Marker, span: &Span) {
     marker.estimate.store(span.estimate.get(), Relaxed);
     marker.launches.store(span.launches.get(), Relaxed);
-    let single = span
-        .first
-        .get()
-        .filter(|first| first.shape == span.shape.get());
-    let (about, launches, estimate) = match (single, span.young.get()) {
+    let single = span.first().filter(|first| first.shape == span.shape.get());
+    let (about, launches, estimate) = match (single, span.young()) {
         (Some(work), _) => (Some(work), span.launches.get(), span.estimate.get()),
         (None, Some(work)) => (
             Some(work),

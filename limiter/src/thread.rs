@@ -10,7 +10,7 @@ use crate::shape::{Stream, Work};
 pub(crate) const SPANS: usize = 8;
 
 /// No epoch in which anything is limited.
-pub(crate) const NEVER: u64 = crate::engine::UNLIMITED;
+pub(crate) const NEVER: u64 = crate::engine::UNKNOWN;
 
 /// Launches that one batch pays for at most, however cheap they are.
 pub(crate) const LAUNCHES: u32 = 1024;
@@ -19,20 +19,23 @@ pub(crate) const LAUNCHES: u32 = 1024;
 const SLACK: i64 = 20_000;
 
 /// Launches of one thread on one stream since the first event of its marker was recorded.
+///
+/// What each launch looks at comes first, and lies in one line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Span {
     /// [`Stream::key`]; 0: none.
     pub(crate) stream: Cell<usize>,
-    pub(crate) per_thread: Cell<bool>,
-    pub(crate) marker: Cell<Handle>,
     pub(crate) estimate: Cell<i64>,
-    pub(crate) launches: Cell<u32>,
     /// The shape of all launches; 0 once there are several.
     pub(crate) shape: Cell<u64>,
-    /// The launch that opened the span.
-    pub(crate) first: Cell<Option<Work>>,
-    /// A shape in it that was hardly measured yet; the numbers are 0 if there are several such.
-    pub(crate) young: Cell<Option<Work>>,
+    pub(crate) launches: Cell<u32>,
+    pub(crate) per_thread: Cell<bool>,
+    pub(crate) marker: Cell<Handle>,
+    /// The launch that opened the span; [`Work::NONE`] if it is not known.
+    first: Cell<Work>,
+    /// A shape in it that was hardly measured yet, or [`Work::NONE`]; the numbers are 0 if there are several such.
+    young: Cell<Work>,
     pub(crate) young_launches: Cell<u32>,
     pub(crate) young_estimate: Cell<i64>,
     /// Whether launches here are joined to the ones before them.
@@ -43,13 +46,13 @@ impl Span {
     const fn new() -> Self {
         Self {
             stream: Cell::new(0),
+            estimate: Cell::new(0),
+            shape: Cell::new(0),
+            launches: Cell::new(0),
             per_thread: Cell::new(false),
             marker: Cell::new(Handle::NONE),
-            estimate: Cell::new(0),
-            launches: Cell::new(0),
-            shape: Cell::new(0),
-            first: Cell::new(None),
-            young: Cell::new(None),
+            first: Cell::new(Work::NONE),
+            young: Cell::new(Work::NONE),
             young_launches: Cell::new(0),
             young_estimate: Cell::new(0),
             joins: Cell::new(0),
@@ -60,14 +63,29 @@ impl Span {
         self.marker.get() != Handle::NONE
     }
 
+    /// The launch that opened it.
+    pub(crate) fn first(&self) -> Option<Work> {
+        self.first.get().known()
+    }
+
+    /// Notes the launch that opens it.
+    pub(crate) fn begin_with(&self, work: &Work) {
+        self.first.set(*work);
+    }
+
+    /// A shape in it that was hardly measured yet.
+    pub(crate) fn young(&self) -> Option<Work> {
+        self.young.get().known()
+    }
+
     /// Forgets the launches so far.
     pub(crate) fn clear(&self) {
         self.marker.set(Handle::NONE);
         self.estimate.set(0);
         self.launches.set(0);
         self.shape.set(0);
-        self.first.set(None);
-        self.young.set(None);
+        self.first.set(Work::NONE);
+        self.young.set(Work::NONE);
         self.young_launches.set(0);
         self.young_estimate.set(0);
     }
@@ -112,9 +130,9 @@ impl Span {
 
     /// Notes a launch of a shape that was hardly measured yet.
     pub(crate) fn add_young(&self, work: &Work, cost: i64) {
-        match self.young.get() {
+        match self.young() {
             None => {
-                self.young.set(Some(*work));
+                self.young.set(*work);
                 self.young_launches.set(1);
                 self.young_estimate.set(cost);
             }
@@ -138,18 +156,19 @@ impl Span {
 }
 
 /// One thread. No destructor: libraries launch from the destructors of others. A thread that ends loses
-/// its batch.
+/// its batch. A new one is all zero, since it lies in memory that nobody has prepared; and what each launch looks at comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Thread {
     /// The engine's epoch under which launches may be spent from the batch without further questions, or
     /// [`NEVER`].
     pub(crate) epoch: Cell<u64>,
-    /// The epoch under which the rest was looked up.
-    pub(crate) seen: Cell<u64>,
     /// GPU time taken and not spent, ns.
     pub(crate) batch: Cell<i64>,
     /// Launches until the next refill at the latest.
     pub(crate) left: Cell<u32>,
+    /// The epoch under which the rest was looked up.
+    pub(crate) seen: Cell<u64>,
     /// One more than the index of the limited device that the batch is for; 0: unknown.
     pub(crate) device: Cell<usize>,
     pub(crate) context: Cell<usize>,
@@ -181,9 +200,9 @@ impl Thread {
     pub const fn new() -> Self {
         Self {
             epoch: Cell::new(NEVER),
-            seen: Cell::new(NEVER),
             batch: Cell::new(0),
             left: Cell::new(0),
+            seen: Cell::new(NEVER),
             device: Cell::new(0),
             context: Cell::new(0),
             free: Cell::new(false),
@@ -296,5 +315,17 @@ impl Thread {
             .wrapping_add(1_013_904_223);
         self.dice.set(next);
         next >> 28
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_thread_is_all_zero() {
+        // SAFETY: cells of integers, of a boolean and of structures of such: zero is a value of each.
+        let zero: Thread = unsafe { core::mem::zeroed() };
+        assert_eq!(format!("{zero:?}"), format!("{:?}", Thread::new()));
     }
 }

@@ -2,10 +2,10 @@
 
 #![expect(non_upper_case_globals, reason = "the driver's identifiers")]
 
-use core::cell::Cell;
-
 use cuda_headers::driver::{CUresult, CUstreamCaptureMode};
 use cuda_headers::fns;
+
+use crate::inside;
 
 crate::hook::uses! { DRIVER as fns;
     cuArray3DCreate_v2
@@ -72,11 +72,6 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-thread_local! {
-    /// The capture mode that this thread had before [`relaxed`], plus 1; 0 outside of it.
-    static MODE: Cell<u32> = const { Cell::new(0) };
-}
-
 /// Runs our own driver calls so that they cannot break a capture that another thread has begun in global mode.
 ///
 /// Not needed for what only reads the calling thread's state (`cuCtxGetCurrent`, `cuCtxGetDevice`): no capture forbids it.
@@ -87,9 +82,9 @@ pub(crate) fn relaxed<R>(calls: impl FnOnce() -> R) -> R {
     if exchanged != CUresult::CUDA_SUCCESS {
         return calls();
     }
-    let outer = MODE.try_with(|kept| kept.replace(mode.0 + 1));
+    let outer = inside::with(|own| own.capture_mode.replace(mode.0 + 1));
     let answer = calls();
-    let _ = MODE.try_with(|kept| kept.set(outer.unwrap_or(0)));
+    inside::with(|own| own.capture_mode.set(outer));
     // SAFETY: a live pointer to the mode that the thread had.
     unsafe { call!(cuThreadExchangeStreamCaptureMode(&raw mut mode)) };
     answer
@@ -97,7 +92,7 @@ pub(crate) fn relaxed<R>(calls: impl FnOnce() -> R) -> R {
 
 /// Gives a thread that has left [`relaxed`] by `longjmp` its own mode again.
 pub(crate) fn put_back_capture_mode() {
-    if let Ok(kept @ 1..) = MODE.try_with(Cell::take) {
+    if let kept @ 1.. = inside::with(|own| own.capture_mode.take()) {
         let mut mode = CUstreamCaptureMode(kept - 1);
         // SAFETY: a live pointer to the mode that the thread had.
         unsafe { call!(cuThreadExchangeStreamCaptureMode(&raw mut mode)) };

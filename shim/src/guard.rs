@@ -5,13 +5,11 @@ use core::ffi::c_int;
 use core::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::hook::Absent;
-use crate::{driver, inside, time};
+use cuda_headers::driver::CUresult;
 
-thread_local! {
-    /// The cancel state that a thread had when it came to [`uncancelled`], plus 1; 0 outside of it.
-    static CANCEL: Cell<c_int> = const { Cell::new(0) };
-}
+use crate::hook::Absent;
+use crate::inside::Own;
+use crate::{driver, inside, time};
 
 /// The driver's own use of the stack between two hooks of one thread, at most.
 const NEAR: usize = 1 << 20;
@@ -28,7 +26,7 @@ const fn is_within(here: usize, outer: usize) -> bool {
 /// What a hook that was left by `longjmp` has not put back.
 #[cold]
 fn put_back() {
-    let _ = CANCEL.try_with(|state| restore_cancel(state.take()));
+    restore_cancel(inside::with(|own| own.cancel.take()));
     driver::put_back_capture_mode();
     time::hook_was_left();
 }
@@ -37,9 +35,9 @@ fn put_back() {
 /// hook, and one that leaves by `longjmp`, as an interrupt key may make it, leaves nothing behind. (One that leaves a call which
 /// does not wait does: until this thread calls a hook from no deeper a frame, its calls pass.)
 pub(crate) fn outside<R>(wait: impl FnOnce() -> R) -> R {
-    let outer = inside::with(|inside| inside.replace(0));
+    let outer = inside::with(|own| own.hook.replace(0));
     let answer = wait();
-    inside::with(|inside| inside.set(outer));
+    inside::with(|own| own.hook.set(outer));
     answer
 }
 
@@ -53,9 +51,9 @@ pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     {
         return body();
     }
-    let _ = CANCEL.try_with(|state| state.set(before + 1));
+    inside::with(|own| own.cancel.set(before + 1));
     let answer = body();
-    let _ = CANCEL.try_with(|state| state.set(0));
+    inside::with(|own| own.cancel.set(0));
     restore_cancel(before + 1);
     answer
 }
@@ -92,6 +90,8 @@ pub(crate) enum Aside {
     Capturing,
     /// Memory that is not the device's: host or NUMA memory, arrays without backing.
     NotDeviceMemory,
+    /// The thread cannot do without more ado what it came for ([`at_once`]); the hook goes its whole way.
+    NotAtOnce,
     /// The quota of this process cannot be enforced, and `cuInit` has said so or would. The one reason for which the driver
     /// is *not* called: it may have been initialised all the same, and nothing is silently unlimited.
     Refused,
@@ -109,19 +109,18 @@ pub(crate) fn run<R: Absent>(
     call: &impl Fn() -> R,
     body: impl FnOnce() -> Result<R, Aside>,
 ) -> R {
-    // 0 outside of hooks, and while one waits.
-    inside::with(|inside| {
+    inside::with(|own| {
         let here = core::ptr::from_ref(answered).addr();
-        let outer = inside.get();
+        let outer = own.hook.get();
         if outer != 0 {
             if is_within(here, outer) {
                 return call();
             }
             put_back();
         }
-        inside.set(here);
+        own.hook.set(here);
         let outcome = catch_unwind(AssertUnwindSafe(body));
-        inside.set(0);
+        own.hook.set(0);
         match outcome {
             Ok(Ok(answer)) => answer,
             Ok(Err(Aside::Refused)) => R::REFUSED,
@@ -164,6 +163,60 @@ impl<'a, A: 'a> Erased<'a, A> {
         // SAFETY: borrowed for as long as this lives, and `call` was made for its type.
         move || unsafe { (self.call)(self.closure) }
     }
+}
+
+/// A call of the driver with the caller's arguments, in a hook that has two ways: [`at_once`], and the whole one.
+pub(crate) trait Call {
+    /// Calls the driver.
+    fn call(&self) -> CUresult;
+
+    /// What the thread has for itself, on the short way: it does what that allows, and nothing else.
+    fn at_once(&self) -> Option<&Own> {
+        None
+    }
+}
+
+impl Call for Erased<'_, CUresult> {
+    fn call(&self) -> CUresult {
+        self.function()()
+    }
+}
+
+/// The call of [`at_once`].
+pub(crate) struct AtOnce<'a, F> {
+    call: F,
+    own: &'a Own,
+}
+
+impl<F: Fn() -> CUresult> Call for AtOnce<'_, F> {
+    #[inline(always)]
+    fn call(&self) -> CUresult {
+        let frame = Cell::new(0_u8);
+        self.own.hook.set((&raw const frame).addr());
+        let answer = (self.call)();
+        self.own.hook.set(0);
+        answer
+    }
+
+    #[inline(always)]
+    fn at_once(&self) -> Option<&Own> {
+        Some(self.own)
+    }
+}
+
+/// The short way of a hook that counts nanoseconds: as [`run`], for a `body` that cannot panic, and has nothing to put back if it is
+/// left while the driver is called. `None`: nothing was done, and the hook goes its whole way.
+#[inline(always)]
+pub(crate) fn at_once<F: Fn() -> CUresult>(
+    call: F,
+    body: impl FnOnce(&AtOnce<'_, F>) -> Result<CUresult, Aside>,
+) -> Option<CUresult> {
+    inside::with(|own| {
+        if own.hook.get() != 0 {
+            return None;
+        }
+        body(&AtOnce { call, own }).ok()
+    })
 }
 
 /// [`run`], compiled once for all hooks that answer alike.
@@ -226,9 +279,9 @@ mod tests {
         let here = (&raw const place).addr();
         // It lay below this frame, which cannot have been called by it; or on another stack.
         for left in [here - (64 << 10), here + (64 << 20)] {
-            inside::with(|word| word.set(left));
+            inside::with(|own| own.hook.set(left));
             assert_eq!(guarded(|_| Ok(7)), (7, 0));
-            assert_eq!(inside::with(Cell::get), 0);
+            assert_eq!(inside::with(|own| own.hook.get()), 0);
         }
     }
 

@@ -105,7 +105,8 @@ pub(crate) const fn symbol_name(with_nul: &'static str) -> &'static CStr {
 ///
 /// `LIBRARY as signatures, if CONDITION;` makes hooks that do nothing at all while the condition does not hold. `hot` before the
 /// condition, or in its place, is for hooks that count nanoseconds: the safe code is compiled anew for each of them, where the others
-/// share it.
+/// share it. `quick` is for launches: the body is compiled twice, first for what the thread can do at once
+/// ([`crate::guard::at_once`]), and `call` is a [`crate::guard::Call`].
 macro_rules! hooks {
     ($library:ident as $signatures:ident; $($entries:tt)*) => {
         $crate::hook::hooks! { @make cold $library as $signatures, true; $($entries)* }
@@ -119,6 +120,9 @@ macro_rules! hooks {
     ($library:ident as $signatures:ident, hot if $wanted:expr; $($entries:tt)*) => {
         $crate::hook::hooks! { @make hot $library as $signatures, $wanted; $($entries)* }
     };
+    ($library:ident as $signatures:ident, quick if $wanted:expr; $($entries:tt)*) => {
+        $crate::hook::hooks! { @make quick $library as $signatures, $wanted; $($entries)* }
+    };
     (@guard hot, $answered:ident, $driver:ident, $answer:ty, $call:ident, $body:expr) => {{
         let $call = $driver;
         $crate::guard::run(&$answered, &$call, || $body)
@@ -126,6 +130,10 @@ macro_rules! hooks {
     (@guard cold, $answered:ident, $driver:ident, $answer:ty, $call:ident, $body:expr) => {{
         let $call = $crate::guard::Erased::of(&$driver).function();
         $crate::guard::run_cold(&$answered, &$call, &$crate::guard::Erased::of(&|| $body))
+    }};
+    (@guard whole, $answered:ident, $driver:ident, $answer:ty, $call:ident, $body:expr) => {{
+        let $call = &$crate::guard::Erased::of(&$driver);
+        $crate::guard::run_cold(&$answered, &$call.function(), &$crate::guard::Erased::of(&|| $body))
     }};
     (@make $speed:ident $library:ident as $signatures:ident, $wanted:expr; $(
         $(#[$meta:meta])*
@@ -155,35 +163,69 @@ macro_rules! hooks {
             /// As the real function of this name.
             #[cfg_attr(not(test), unsafe(no_mangle))]
             pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $answer {
-                let real = match slots::$name.get() {
-                    Some(real) => real,
-                    None => {
-                        let name = $crate::hook::symbol_name(concat!(stringify!($name), "\0"));
-                        match $crate::library::$library.find(&slots::$name, name) {
-                            $crate::library::Found::Real(real) => real,
-                            // SAFETY: what this name would mean without us, with its caller's own arguments.
-                            $crate::library::Found::Other(other) => return unsafe { other($($arg),*) },
-                            $crate::library::Found::Nothing(answer) => return answer,
-                        }
-                    }
-                };
-                if !$wanted {
-                    // SAFETY: the real function of this name and type, with its caller's own arguments.
-                    return unsafe { real($($arg),*) };
-                }
-                let answered = core::cell::Cell::new(None);
-                let latest = &answered;
-                // It has the arguments themselves: by reference it would be twice as many words on the way of each launch.
-                let driver = move || -> $answer {
-                    // SAFETY: the real function of this name and type, with its caller's own arguments.
-                    let answer = unsafe { real($($arg),*) };
-                    latest.set(Some(answer));
-                    answer
-                };
-                $crate::hook::hooks!(@guard $speed, answered, driver, $answer, $call, $body)
+                $crate::hook::hooks!(@way $speed, $library, $name, ($($arg: $type),*) -> $answer, $wanted, $call, $body)
             }
         )*
     };
+    (@way quick, $library:ident, $name:ident, ($($arg:ident: $type:ty),*) -> $answer:ty, $wanted:expr, $call:ident, $body:expr) => {{
+        // Three functions with one signature, each of which jumps to the next: only the one that calls the driver and comes back
+        // has a frame, and the arguments stay where the caller has put them.
+        #[inline(never)]
+        unsafe extern "C" fn at_once($($arg: $type),*) -> $answer {
+            if let Some(real) = slots::$name.get() {
+                // SAFETY: the real function of this name and type, with its caller's own arguments.
+                let driver = || unsafe { real($($arg),*) };
+                if let Some(answer) = $crate::guard::at_once(driver, |$call| $body) {
+                    return answer;
+                }
+            }
+            // SAFETY: as this function's own caller promises.
+            unsafe { in_full($($arg),*) }
+        }
+
+        #[cold]
+        #[inline(never)]
+        unsafe extern "C" fn in_full($($arg: $type),*) -> $answer {
+            $crate::hook::hooks!(@way whole, $library, $name, ($($arg: $type),*) -> $answer, $wanted, $call, $body)
+        }
+
+        // One call, so that it is a jump.
+        let way = match slots::$name.get() {
+            Some(real) if !$wanted => real,
+            Some(_) => at_once,
+            None => in_full,
+        };
+        // SAFETY: the real function of this name and type, or one that leads to it, with its caller's own arguments.
+        unsafe { way($($arg),*) }
+    }};
+    (@way $speed:ident, $library:ident, $name:ident, ($($arg:ident: $type:ty),*) -> $answer:ty, $wanted:expr, $call:ident, $body:expr) => {{
+        let real = match slots::$name.get() {
+            Some(real) => real,
+            None => {
+                let name = $crate::hook::symbol_name(concat!(stringify!($name), "\0"));
+                match $crate::library::$library.find(&slots::$name, name) {
+                    $crate::library::Found::Real(real) => real,
+                    // SAFETY: what this name would mean without us, with its caller's own arguments.
+                    $crate::library::Found::Other(other) => return unsafe { other($($arg),*) },
+                    $crate::library::Found::Nothing(answer) => return answer,
+                }
+            }
+        };
+        if !$wanted {
+            // SAFETY: the real function of this name and type, with its caller's own arguments.
+            return unsafe { real($($arg),*) };
+        }
+        let answered = core::cell::Cell::new(None);
+        let latest = &answered;
+        // It has the arguments themselves: by reference it would be twice as many words on the way of each call.
+        let driver = move || -> $answer {
+            // SAFETY: the real function of this name and type, with its caller's own arguments.
+            let answer = unsafe { real($($arg),*) };
+            latest.set(Some(answer));
+            answer
+        };
+        $crate::hook::hooks!(@guard $speed, answered, driver, $answer, $call, $body)
+    }};
 }
 pub(crate) use hooks;
 

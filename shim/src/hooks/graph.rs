@@ -1,33 +1,19 @@
-//! Executable graphs: their launches, and what those cost, kept by the graph's handle until it changes or goes; what memory
-//! they take.
+//! Executable graphs that change or go: what their launches cost and what memory they take is kept by their handles.
 
 use core::ffi::c_uint;
 
 use cuda_headers::driver::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
     CUcontext, CUgraph, CUgraphExec, CUgraphExecUpdateResult, CUgraphExecUpdateResultInfo,
-    CUgraphNode, CUgraphNodeParams, CUresult, CUstream,
+    CUgraphNode, CUgraphNodeParams, CUresult,
 };
 use cuda_headers::fns;
 
 use crate::hook::hooks;
 use crate::memory::graph;
-use crate::memory::pool::Default::{Legacy, PerThread};
-use crate::time::{self, stream};
+use crate::time;
 
-hooks! { DRIVER as fns, hot if time::limited() || graph::any();
-    /// Charged by what earlier launches of the same graph took; memory as far as the driver has none for it yet.
-    fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult = |call| {
-        let timed = || time::graph(hGraph, stream(hStream, false), &call);
-        graph::launch(hGraph, (hStream, Legacy), timed, &call)
-    };
-
-    /// As `cuGraphLaunch`.
-    fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult = |call| {
-        let timed = || time::graph(hGraph, stream(hStream, true), &call);
-        graph::launch(hGraph, (hStream, PerThread), timed, &call)
-    };
-
+hooks! { DRIVER as fns, if time::limited() || graph::any();
     /// Its handle may come to stand for another graph.
     fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult = |call| {
         time::graph_goes(hGraphExec);

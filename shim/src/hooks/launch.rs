@@ -7,11 +7,11 @@ use cuda_headers::driver::{
 };
 use cuda_headers::fns;
 
-use crate::guard::Aside;
+use crate::guard::{Aside, Call};
 use crate::hook::hooks;
 use crate::time::{self, Geometry, NULL_STREAM};
 
-hooks! { DRIVER as fns, hot if time::limited();
+hooks! { DRIVER as fns, quick if time::limited();
     /// Charged by what launches of its shape took.
     fn cuLaunchKernel(
         f: CUfunction,
@@ -31,7 +31,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         [blockDimX, blockDimY, blockDimZ],
         sharedMemBytes,
         (hStream, false),
-        &call,
+        call,
     );
 
     /// As `cuLaunchKernel`.
@@ -53,7 +53,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         [blockDimX, blockDimY, blockDimZ],
         sharedMemBytes,
         (hStream, true),
-        &call,
+        call,
     );
 
     /// As `cuLaunchKernel`; one that may start before the work ahead of it ends is not parted from that by a marker.
@@ -62,7 +62,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         f: CUfunction,
         kernelParams: *mut *mut c_void,
         extra: *mut *mut c_void,
-    ) -> CUresult = |call| configured(config, f, false, &call);
+    ) -> CUresult = |call| configured(config, f, false, call);
 
     /// As `cuLaunchKernelEx`.
     fn cuLaunchKernelEx_ptsz(
@@ -70,7 +70,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         f: CUfunction,
         kernelParams: *mut *mut c_void,
         extra: *mut *mut c_void,
-    ) -> CUresult = |call| configured(config, f, true, &call);
+    ) -> CUresult = |call| configured(config, f, true, call);
 
     /// As `cuLaunchKernel`.
     fn cuLaunchCooperativeKernel(
@@ -90,7 +90,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         [blockDimX, blockDimY, blockDimZ],
         sharedMemBytes,
         (hStream, false),
-        &call,
+        call,
     );
 
     /// As `cuLaunchKernel`.
@@ -111,7 +111,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         [blockDimX, blockDimY, blockDimZ],
         sharedMemBytes,
         (hStream, true),
-        &call,
+        call,
     );
 
     /// Each device's part is charged to that device, and all wait before the first is launched.
@@ -119,17 +119,17 @@ hooks! { DRIVER as fns, hot if time::limited();
         launchParamsList: *mut CUDA_LAUNCH_PARAMS,
         numDevices: c_uint,
         flags: c_uint,
-    ) -> CUresult = |call| time::several(launchParamsList, numDevices, &call);
+    ) -> CUresult = |call| time::several(launchParamsList, numDevices, call);
 
     /// The legacy forms keep their block shape in the function, so its launches are one shape.
-    fn cuLaunch(f: CUfunction) -> CUresult = |call| legacy(f, [1, 1], NULL_STREAM, &call);
+    fn cuLaunch(f: CUfunction) -> CUresult = |call| legacy(f, [1, 1], NULL_STREAM, call);
 
     /// As `cuLaunch`.
     fn cuLaunchGrid(
         f: CUfunction,
         grid_width: c_int,
         grid_height: c_int,
-    ) -> CUresult = |call| legacy(f, [grid_width, grid_height], NULL_STREAM, &call);
+    ) -> CUresult = |call| legacy(f, [grid_width, grid_height], NULL_STREAM, call);
 
     /// As `cuLaunch`.
     fn cuLaunchGridAsync(
@@ -137,7 +137,7 @@ hooks! { DRIVER as fns, hot if time::limited();
         grid_width: c_int,
         grid_height: c_int,
         hStream: CUstream,
-    ) -> CUresult = |call| legacy(f, [grid_width, grid_height], hStream, &call);
+    ) -> CUresult = |call| legacy(f, [grid_width, grid_height], hStream, call);
 }
 
 #[inline]
@@ -147,7 +147,7 @@ fn kernel(
     block: [c_uint; 3],
     shared: c_uint,
     (stream, per_thread): (CUstream, bool),
-    call: &impl Fn() -> CUresult,
+    call: &impl Call,
 ) -> Result<CUresult, Aside> {
     let geometry = Geometry {
         grid,
@@ -163,7 +163,7 @@ fn configured(
     config: *const CUlaunchConfig,
     function: CUfunction,
     per_thread: bool,
-    call: &impl Fn() -> CUresult,
+    call: &impl Call,
 ) -> Result<CUresult, Aside> {
     // SAFETY: the driver reads it next; NULL it refuses itself.
     let config = unsafe { config.as_ref() }.ok_or(Aside::DriverDecides)?;
@@ -196,7 +196,7 @@ fn legacy(
     function: CUfunction,
     grid: [c_int; 2],
     stream: CUstream,
-    call: &impl Fn() -> CUresult,
+    call: &impl Call,
 ) -> Result<CUresult, Aside> {
     let [width, height] = grid.map(c_int::unsigned_abs);
     kernel(

@@ -15,6 +15,7 @@ pub(crate) mod copy_shaped;
 pub(crate) mod external;
 pub(crate) mod fill;
 pub(crate) mod graph;
+pub(crate) mod graph_launch;
 pub(crate) mod graph_memory;
 pub(crate) mod init;
 pub(crate) mod ipc;
@@ -43,6 +44,7 @@ pub(crate) static DRIVER: &[&[Entry]] = &[
     view::HOOKS,
     launch::HOOKS,
     graph::HOOKS,
+    graph_launch::HOOKS,
     graph_memory::HOOKS,
     fill::HOOKS,
     copy::HOOKS,

@@ -5,21 +5,18 @@ mod driver;
 pub(crate) mod traffic;
 
 use cuda_headers::driver::{CUDA_LAUNCH_PARAMS, CUcontext, CUgraphExec, CUresult, CUstream};
-use limiter::{Context, Engine, Rule, Seat, Terms, Thread, UNKNOWN, UNLIMITED, Work, graph_shape};
+use limiter::{Context, Engine, Rule, Seat, Terms, UNKNOWN, UNLIMITED, Work, graph_shape};
 pub(crate) use limiter::{Geometry, Stream};
 use quota_abi::bucket::Rate;
 
 use self::driver::Driver;
 pub(crate) use self::traffic::Block;
 use crate::device::Device;
-use crate::guard::{Aside, outside};
+use crate::guard::{Aside, Call, outside};
+use crate::inside;
 use crate::process::{self, Process};
 
 static ENGINE: Engine = Engine::new();
-
-thread_local! {
-    static THREAD: Thread = const { Thread::new() };
-}
 
 /// The stream of calls that name none.
 pub(crate) const NULL_STREAM: CUstream = CUstream(core::ptr::null_mut());
@@ -88,41 +85,36 @@ pub(crate) fn kernel(
     geometry: Geometry,
     on: Stream,
     joined: impl FnOnce() -> bool,
-    call: &impl Fn() -> CUresult,
+    call: &impl Call,
 ) -> Result<CUresult, Aside> {
-    ready()?;
     let generation = ENGINE.costs.generation();
-    THREAD
-        .try_with(|thread| {
-            let shape = geometry.shape(function, generation);
-            if let Some(answer) = ENGINE.spend(thread, shape, on, call) {
-                return answer;
-            }
-            let work = Work::kernel(function, geometry, generation, on, joined());
-            ENGINE.refill(&Driver, thread, &work, call)
-        })
-        .map_err(|_| Aside::Unknown)
+    if let Some(own) = call.at_once() {
+        let shape = geometry.shape(function, generation);
+        let answer = ENGINE.spend(&own.thread, shape, on, &|| call.call());
+        return answer.ok_or(Aside::NotAtOnce);
+    }
+    ready()?;
+    let work = Work::kernel(function, geometry, generation, on, joined());
+    Ok(launch(&work, call))
 }
 
 /// A graph launch.
 #[inline]
-pub(crate) fn graph(
-    exec: CUgraphExec,
-    on: Stream,
-    call: &impl Fn() -> CUresult,
-) -> Result<CUresult, Aside> {
-    ready()?;
+pub(crate) fn graph(exec: CUgraphExec, on: Stream, call: &impl Call) -> Result<CUresult, Aside> {
     let (exec, generation) = (exec.0.addr(), ENGINE.costs.generation());
-    THREAD
-        .try_with(|thread| {
-            let shape = graph_shape(exec, generation);
-            if let Some(answer) = ENGINE.spend(thread, shape, on, call) {
-                return answer;
-            }
-            let work = Work::graph(exec, generation, on);
-            ENGINE.refill(&Driver, thread, &work, call)
-        })
-        .map_err(|_| Aside::Unknown)
+    if let Some(own) = call.at_once() {
+        let shape = graph_shape(exec, generation);
+        let answer = ENGINE.spend(&own.thread, shape, on, &|| call.call());
+        return answer.ok_or(Aside::NotAtOnce);
+    }
+    ready()?;
+    let work = Work::graph(exec, generation, on);
+    Ok(launch(&work, call))
+}
+
+/// A launch that its thread could not pay for at once.
+fn launch(work: &Work, call: &impl Call) -> CUresult {
+    inside::with(|own| ENGINE.refill(&Driver, &own.thread, work, &|| call.call()))
 }
 
 /// A fill, or a copy within the device, that reads and writes `traffic` bytes of its memory.
@@ -132,17 +124,20 @@ pub(crate) fn transfer(
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
     ready()?;
-    THREAD
-        .try_with(|thread| ENGINE.transfer(&Driver, thread, on, traffic, call))
-        .map_err(|_| Aside::Unknown)
+    Ok(inside::with(|own| {
+        ENGINE.transfer(&Driver, &own.thread, on, traffic, call)
+    }))
 }
 
 /// One launch on several devices: each part is charged to its device, by estimate alone.
 pub(crate) fn several(
     parts: *const CUDA_LAUNCH_PARAMS,
     count: core::ffi::c_uint,
-    call: &impl Fn() -> CUresult,
+    call: &impl Call,
 ) -> Result<CUresult, Aside> {
+    if call.at_once().is_some() {
+        return Err(Aside::NotAtOnce);
+    }
     if parts.is_null() {
         return Err(Aside::DriverDecides);
     }
@@ -169,7 +164,7 @@ pub(crate) fn several(
             }
         }
     }
-    Ok(call())
+    Ok(call.call())
 }
 
 fn geometry(part: &CUDA_LAUNCH_PARAMS) -> Geometry {
@@ -215,6 +210,16 @@ fn attach() -> Result<(), Aside> {
     }
 }
 
+/// Closes what this thread has open on a stream, or on all.
+fn pause(on: Option<Stream>) {
+    inside::with(|own| ENGINE.pause(&Driver, &own.thread, on));
+}
+
+/// This thread has waited for the GPU, or knows that something has ended.
+fn resume() {
+    inside::with(|own| ENGINE.resume(&Driver, &own.thread));
+}
+
 /// Calls the driver, which waits for a stream (for all of them, if `None`): what is open there is closed
 /// before and settled after. The legacy stream is left alone: what we record there waits for all blocking
 /// streams, and the application would with it.
@@ -222,13 +227,11 @@ pub(crate) fn waiting(on: Option<Stream>, call: &impl Fn() -> CUresult) -> Resul
     if ENGINE.epoch() <= UNLIMITED {
         return Err(Aside::NotLimited);
     }
-    let _ = THREAD.try_with(|thread| {
-        if on.is_none_or(|stream| !stream.joins_others()) {
-            ENGINE.pause(&Driver, thread, on);
-        }
-    });
+    if on.is_none_or(|stream| !stream.joins_others()) {
+        pause(on);
+    }
     let answer = call();
-    let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
+    resume();
     Ok(answer)
 }
 
@@ -239,7 +242,7 @@ pub(crate) fn interrupting(on: Stream, call: &impl Fn() -> CUresult) -> Result<C
     }
     interrupt(on);
     let answer = outside(call);
-    let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
+    resume();
     Ok(answer)
 }
 
@@ -256,14 +259,14 @@ pub(crate) fn ends(
 /// Closes what is open on a stream: something comes next there that is no work of ours.
 pub(crate) fn interrupt(on: Stream) {
     if ENGINE.epoch() > UNLIMITED {
-        let _ = THREAD.try_with(|thread| ENGINE.pause(&Driver, thread, Some(on)));
+        pause(Some(on));
     }
 }
 
 /// As [`interrupt`], for all streams of the thread.
 pub(crate) fn interrupt_all() {
     if ENGINE.epoch() > UNLIMITED {
-        let _ = THREAD.try_with(|thread| ENGINE.pause(&Driver, thread, None));
+        pause(None);
     }
 }
 
@@ -271,7 +274,7 @@ pub(crate) fn interrupt_all() {
 /// end without ever launching again.
 pub(crate) fn asked(answer: CUresult) -> CUresult {
     if answer == CUresult::CUDA_SUCCESS && ENGINE.epoch() > UNLIMITED {
-        let _ = THREAD.try_with(|thread| ENGINE.resume(&Driver, thread));
+        resume();
     }
     answer
 }
@@ -303,9 +306,9 @@ pub(crate) fn capture_ended(answer: CUresult) -> CUresult {
 pub(crate) fn context_changed() {
     if ENGINE.epoch() > UNLIMITED {
         let current = Driver.context();
-        let _ = THREAD.try_with(|thread| {
-            if !thread.is_in(current) {
-                thread.forget_context();
+        inside::with(|own| {
+            if !own.thread.is_in(current) {
+                own.thread.forget_context();
             }
         });
     }
@@ -316,12 +319,10 @@ pub(crate) fn entering(
     context: CUcontext,
     call: &impl Fn() -> CUresult,
 ) -> Result<CUresult, Aside> {
-    if ENGINE.epoch() > UNLIMITED {
-        let _ = THREAD.try_with(|thread| {
-            if !thread.is_in(Some(Context(context.0.addr()))) {
-                ENGINE.pause(&Driver, thread, None);
-            }
-        });
+    if ENGINE.epoch() > UNLIMITED
+        && !inside::with(|own| own.thread.is_in(Some(Context(context.0.addr()))))
+    {
+        pause(None);
     }
     let answer = call();
     context_changed();

@@ -17,8 +17,9 @@ pub(crate) use self::life::{destroy, instantiate, trim, update};
 use self::needs::Needs;
 use super::pool::{Default, is_capturing};
 use crate::driver::{call, relaxed};
-use crate::guard::Aside;
+use crate::guard::{Aside, Call};
 use crate::process::{self, Process};
+use crate::time;
 
 /// Whether any executable graph with memory nodes was made in this process.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -29,20 +30,23 @@ pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
 }
 
-/// `cuGraphLaunch`: `launch` sees to its GPU time, and calls the driver or leaves it to `call`.
+/// `cuGraphLaunch`: with its GPU time.
 #[inline]
 pub(crate) fn launch(
     exec: CUgraphExec,
     stream: (CUstream, Default),
-    launch: impl FnOnce() -> Result<CUresult, Aside>,
-    call: &impl Fn() -> CUresult,
+    call: &impl Call,
 ) -> Result<CUresult, Aside> {
+    let on = time::stream(stream.0, stream.1 == Default::PerThread);
     if !any() {
-        return launch();
+        return time::graph(exec, on, call);
     }
-    let go = || match launch() {
+    if call.at_once().is_some() {
+        return Err(Aside::NotAtOnce);
+    }
+    let go = || match time::graph(exec, on, call) {
         Err(Aside::Refused) => Err(Aside::Refused),
-        Err(_) => Ok(call()),
+        Err(_) => Ok(call.call()),
         answered => answered,
     };
     with_memory(exec, stream, go, false)
