@@ -111,12 +111,10 @@ impl<V: Copy> Table<V> {
 
     /// Shows every entry. Rare: walks the whole table.
     pub(crate) fn for_each(&self, mut show: impl FnMut(u64, &V)) {
-        for mut shard in self.shards() {
-            shard.walk(|key, value| {
-                show(key, value);
-                false
-            });
-        }
+        self.walk(&mut |key, value| {
+            show(key, value);
+            false
+        });
     }
 
     /// Looks at or changes the value of a key.
@@ -127,14 +125,21 @@ impl<V: Copy> Table<V> {
 
     /// Removes every entry that `goes` picks, and hands each to `gone`. Rare: walks the whole table.
     pub(crate) fn sweep(&self, goes: impl Fn(u64, &V) -> bool, mut gone: impl FnMut(u64, V)) {
+        self.walk(&mut |key, value| {
+            let goes = goes(key, value);
+            if goes {
+                gone(key, *value);
+            }
+            goes
+        });
+    }
+
+    /// Shows every entry, and removes those for which `goes` says so. One for all callers, who are many.
+    #[cold]
+    #[inline(never)]
+    fn walk(&self, goes: &mut dyn FnMut(u64, &V) -> bool) {
         for mut shard in self.shards() {
-            shard.walk(|key, value| {
-                let goes = goes(key, value);
-                if goes {
-                    gone(key, *value);
-                }
-                goes
-            });
+            shard.walk(goes);
         }
     }
 

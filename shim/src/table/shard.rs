@@ -100,7 +100,7 @@ impl<V: Copy> Shard<V> {
     }
 
     /// Shows every entry, and removes those for which `goes` says so.
-    pub(super) fn walk(&mut self, mut goes: impl FnMut(u64, &V) -> bool) {
+    pub(super) fn walk(&mut self, goes: &mut dyn FnMut(u64, &V) -> bool) {
         let Cell { key, value } = self.last;
         // SAFETY: the key is not 0.
         if key != 0 && goes(key, unsafe { value.assume_init_ref() }) {

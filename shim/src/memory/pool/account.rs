@@ -288,7 +288,7 @@ impl Pools {
     /// A stream is destroyed.
     pub(super) fn stream_goes(&self, stream: CUstream) {
         let knows = |pool: &Pool| pool.streams.all().any(|known| known.0 == stream.0);
-        self.each(knows, |id, _| {
+        self.each(&knows, &mut |id, _| {
             self.known.with(id, |pool| pool.streams.remove(stream));
         });
     }
@@ -296,7 +296,7 @@ impl Pools {
     /// Streams end with their context, and nobody tells which.
     fn streams_may_be_gone(&self) {
         let knows = |pool: &Pool| pool.streams != Streams::NONE;
-        self.each(knows, |id, _| {
+        self.each(&knows, &mut |id, _| {
             self.known.with(id, |pool| pool.streams = Streams::NONE);
         });
     }
@@ -333,13 +333,15 @@ impl Pools {
     fn each_of(&self, device: &Device, mut visit: impl FnMut(u64, CUmemoryPool)) {
         let here = Place::Device(number_of(device));
         let wanted = |pool: &Pool| pool.place == here && pool.state != State::Destroyed;
-        self.each(wanted, |id, handle| {
+        self.each(&wanted, &mut |id, handle| {
             relaxed(|| visit(id, ask::handle(handle)));
         });
     }
 
     /// Calls `visit` with the id and handle of each pool that is wanted; not under the table's lock.
-    fn each(&self, wanted: impl Fn(&Pool) -> bool, mut visit: impl FnMut(u64, u64)) {
+    #[cold]
+    #[inline(never)]
+    fn each(&self, wanted: &dyn Fn(&Pool) -> bool, visit: &mut dyn FnMut(u64, u64)) {
         if self.known.is_empty() {
             return;
         }
