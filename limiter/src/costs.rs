@@ -8,7 +8,8 @@ use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::shape::Work;
 
 const WAYS: usize = 4;
-const SETS: usize = 512;
+const SET_BITS: u32 = 9;
+const SETS: usize = 1 << SET_BITS;
 const FUNCTION_SETS: usize = 64;
 /// Costs per power of two in the histogram: four steps.
 const BUCKETS: usize = 4 * 40;
@@ -17,9 +18,11 @@ const BUCKETS: usize = 4 * 40;
 const FIRST_GUESS: i64 = 2_000_000;
 /// Nothing is estimated higher. It is what 39 bits hold, 9 minutes.
 const HIGHEST: i64 = (1 << 39) - 1;
-/// In an entry's word: the shape was seen to wait for a later launch. With the bits of the cost this reads as a price that
-/// no thread can pay on the fast path: all launches of such a shape are measured.
-const WAITS: u64 = 1 << 39;
+/// In an entry's word, above the cost: the shape was seen to wait for a later launch. With the bits of the cost this reads as a
+/// price that no thread can pay on the fast path: all launches of such a shape are measured.
+const WAITS: u64 = 1 << 63;
+/// Where the cost begins in an entry's word: to its end, so that reading a price is one shift. Below it, how often it was measured.
+const COST: u32 = 24;
 /// Measurements after which the cost moves by a quarter of the difference.
 const SETTLED: u32 = 2;
 /// Measurements are counted up to here.
@@ -41,15 +44,15 @@ impl Cost {
     #[expect(clippy::cast_possible_wrap, reason = "39 bits")]
     const fn unpack(word: u64) -> Self {
         Self {
-            ns: (word & (WAITS - 1)) as i64,
-            samples: (word >> 40) as u32,
+            ns: ((word & !WAITS) >> COST) as i64,
+            samples: (word & ((1 << COST) - 1)) as u32,
             waits: word & WAITS != 0,
         }
     }
 
     fn pack(self) -> u64 {
-        self.ns.clamp(0, HIGHEST).unsigned_abs()
-            | u64::from(self.samples.min(MOST_SAMPLES)) << 40
+        self.ns.clamp(0, HIGHEST).unsigned_abs() << COST
+            | u64::from(self.samples.min(MOST_SAMPLES))
             | if self.waits { WAITS } else { 0 }
     }
 
@@ -98,8 +101,8 @@ impl Set {
         if let Some(entry) = self.find(key) {
             return Some(entry);
         }
-        // The victim: a free entry, else any; the upper bits of the key are as good as a die.
-        let die = usize::try_from(key >> 60).unwrap_or(0) % WAYS;
+        // The victim: a free entry, else any; bits of the key that its set is not chosen by are as good as a die.
+        let die = (key >> 40) as usize % WAYS;
         let victim = self
             .0
             .iter()
@@ -151,7 +154,7 @@ impl Costs {
     #[expect(clippy::cast_possible_wrap, reason = "40 bits")]
     pub(crate) fn price(&self, shape: u64) -> Option<i64> {
         let entry = self.set(shape)?.find(shape)?;
-        Some((entry.value.load(Relaxed) & (2 * WAITS - 1)) as i64)
+        Some((entry.value.load(Relaxed) >> COST) as i64)
     }
 
     /// The cost of a shape that is known.
@@ -275,7 +278,7 @@ impl Costs {
 
     #[inline]
     fn set(&self, shape: u64) -> Option<&Set> {
-        self.sets.get((shape >> 20) as usize % SETS)
+        self.sets.get((shape >> (64 - SET_BITS)) as usize)
     }
 
     fn function_set(&self, function: u64) -> Option<&Set> {

@@ -86,21 +86,23 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The shape of the launches of a function with it. The two products do not wait for each other: this is on the way of
-    /// each launch.
+    /// The shape of the launches of a function with it: its four words, each times a number of its own, added up. The products do
+    /// not wait for each other: this is on the way of each launch. Only the upper bits depend on every part.
     #[inline]
     pub fn shape(self, function: usize, generation: u64) -> u64 {
         let [gx, gy, gz] = self.grid.map(u64::from);
         let [bx, by, bz] = self.block.map(u64::from);
-        let first = mix(
-            identity(function, generation) ^ PLACES[0],
-            (gx | gy << 32) ^ PLACES[1],
-        );
-        let second = mix(
-            (gz | bx << 32) ^ PLACES[2],
-            (by | bz << 16 | u64::from(self.shared) << 32) ^ PLACES[3],
-        );
-        (first ^ second.rotate_left(29)) | 1
+        let words = [
+            identity(function, generation),
+            gx | gy << 32,
+            gz | bx << 32,
+            by | bz << 16 | u64::from(self.shared) << 32,
+        ];
+        let [a, b, c, d] = words;
+        let [p, q, r, s] = PLACES;
+        let ab = a.wrapping_mul(p).wrapping_add(b.wrapping_mul(q));
+        let cd = c.wrapping_mul(r).wrapping_add(d.wrapping_mul(s));
+        ab.wrapping_add(cd) | 1
     }
 
     fn blocks(self) -> u64 {

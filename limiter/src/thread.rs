@@ -7,7 +7,8 @@ use crate::marker::Handle;
 use crate::shape::{Stream, Work};
 
 /// Streams that a thread keeps apart. With more of them in use at once, some spans are given up early.
-pub(crate) const SPANS: usize = 8;
+pub(crate) const SPANS: usize = 1 << SPAN_BITS;
+const SPAN_BITS: u32 = 3;
 
 /// No epoch in which anything is limited.
 pub(crate) const NEVER: u64 = crate::engine::UNKNOWN;
@@ -119,10 +120,8 @@ impl Span {
     #[inline]
     pub(crate) fn add(&self, shape: u64, cost: i64) {
         let launches = self.launches.get();
-        if launches == 0 {
-            self.shape.set(shape);
-        } else if self.shape.get() != shape {
-            self.shape.set(0);
+        if self.shape.get() != shape {
+            self.shape.set(if launches == 0 { shape } else { 0 });
         }
         self.launches.set(launches.wrapping_add(1));
         self.estimate.set(self.estimate.get() + cost);
@@ -220,7 +219,9 @@ impl Thread {
     /// The place for a stream's span; another stream may have it.
     #[inline]
     pub(crate) fn span(&self, key: usize) -> &Span {
-        let index = (key ^ key >> 3 ^ key >> 6 ^ key >> 9) % SPANS;
+        // Handles are addresses: the upper bits of the product depend on all of theirs.
+        let spread = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = (spread >> (64 - SPAN_BITS)) as usize;
         self.spans.get(index).unwrap_or(&self.spans[0])
     }
 
