@@ -56,6 +56,9 @@ static void by_descriptor(void) {
     TRY("reopen", opened(self, O_RDWR));
     TRY("reopen_write", opened(self, O_WRONLY));
     TRY("reopen_truncate", opened(self, O_RDWR | O_TRUNC));
+    char pages_as_file[96];
+    snprintf(pages_as_file, sizeof pages_as_file, "/proc/self/map_files/%lx-%lx", (long)pages, (long)pages + 3 * 4096);
+    TRY("reopen_pages", opened(pages_as_file, O_RDWR));
     TRY("truncate", ftruncate(policy, 0));
     TRY("truncate_path", truncate(self, 0));
     TRY("allocate", fallocate(policy, 0, 0, 1 << 20));

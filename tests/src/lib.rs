@@ -18,6 +18,7 @@ mod daemon;
 mod limits;
 mod lookups;
 mod old_driver;
+pub mod podman;
 mod program;
 mod progress;
 pub mod report;

@@ -82,7 +82,13 @@ impl Load {
     /// Starts one, and waits for nothing.
     #[must_use]
     pub fn begin(client: Client, work: Work) -> Self {
-        let file = NamedTempFile::new().unwrap();
+        Self::begin_in(&std::env::temp_dir(), client, work)
+    }
+
+    /// The same, with its account in a directory that it sees.
+    #[must_use]
+    pub fn begin_in(dir: &Path, client: Client, work: Work) -> Self {
+        let file = NamedTempFile::new_in(dir).unwrap();
         file.as_file().set_len(BYTES as u64).unwrap();
         let words = map(file.as_file());
         let client = client
