@@ -1,124 +1,98 @@
-//! `gpu-model`: runs cells of the grid and prints what each container got.
+//! `gpu-model`: runs cells of the grid and prints what each container got. `cargo xtask bench share` is this.
 
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use gpu_model::cell::Scheme;
-use gpu_model::params::MS;
-use gpu_model::{grid, judge, stage};
+use gpu_model::runner::{self, Plan};
+use gpu_model::{markdown, report};
 
-/// How containers that contend are kept to their shares.
+/// How containers are kept to their shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Contention {
-    /// The daemon deals turns.
+enum Way {
+    /// The limiter; where containers contend, the daemon deals turns.
     Turns,
-    /// The driver's slices, and estimates on the low side.
+    /// The limiter without turns: the driver's slices, and estimates on the low side.
     Slices,
-    /// Blocks of the grid, corrected by utilisation.
+    /// Blocks of the grid, corrected by utilisation: the common design.
     Blocks,
     /// Own wall time.
     Wall,
+    /// Nothing.
+    Bare,
 }
 
-/// Containers, GPUs and the daemon in virtual time.
+/// Containers, GPUs and the daemon in virtual time: asked against got.
 #[derive(Parser)]
 struct Cli {
     /// Only cells whose names contain this, such as `pair-weights/20us+20us/10+90`.
-    #[arg(long, default_value = "")]
+    #[arg(long, value_name = "PATTERN", default_value = "")]
     only: String,
-    /// How containers that contend are kept to their shares.
+    /// How containers are kept to their shares.
     #[arg(long, value_delimiter = ',', default_value = "turns,slices")]
-    schemes: Vec<Contention>,
+    schemes: Vec<Way>,
     /// Where chance begins.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print what each second had, waits and events.
+    /// How many seeds from there on.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    /// Seconds to measure instead of what the cell says.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seconds: Option<u64>,
+    /// A parameter of GPU or host that is another than usual, as `slice=2ms`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Print the worst second, events and waits too.
     #[arg(long)]
     verbose: bool,
-    /// Seconds to measure instead of what the cell says.
+    /// Print the tables that docs/benchmarks-share.md holds, when all is done.
     #[arg(long)]
-    seconds: Option<u64>,
+    markdown: bool,
+    /// Write the rows to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
-    let cells: Vec<_> = grid::all()
-        .into_iter()
-        .filter(|cell| cell.name.contains(&cli.only))
-        .collect();
-    if cells.is_empty() {
-        bail!("no cell's name contains {:?}", cli.only);
-    }
-    let (mut missed, mut simulated) = (0, 0);
-    let mut ran = std::collections::BTreeSet::new();
+    let scheme = |way: &Way| match way {
+        Way::Turns => Scheme::Turns,
+        Way::Slices => Scheme::Slices,
+        Way::Blocks => Scheme::Blocks,
+        Way::Wall => Scheme::Wall,
+        Way::Bare => Scheme::Bare,
+    };
+    let plan = Plan {
+        only: cli.only,
+        schemes: cli.schemes.iter().map(scheme).collect(),
+        seeds: (cli.seed, cli.seeds),
+        set: cli.set,
+        seconds: cli.seconds,
+    };
     let begin = Instant::now();
-    for cell in &cells {
-        for scheme in &cli.schemes {
-            let scheme = match scheme {
-                Contention::Turns => Scheme::Turns,
-                Contention::Slices => Scheme::Slices,
-                Contention::Blocks => Scheme::Blocks,
-                Contention::Wall => Scheme::Wall,
-            };
-            let mut setup = cell.setup(scheme, cli.seed);
-            if let Some(seconds) = cli.seconds {
-                setup.measured = seconds * 1000 * MS;
-            }
-            if !ran.insert((cell.name.clone(), setup.scheme.name())) {
-                continue;
-            }
-            simulated += setup.warm_up + setup.measured;
-            let outcome = stage::run(&setup)?;
-            let misses = judge::misses(cell, &outcome);
-            missed += usize::from(!misses.is_empty());
-            let got: Vec<_> = outcome
-                .got
-                .iter()
-                .map(|devices| {
-                    let shares = devices.iter().map(|got| format!("{:.1}", got.share / 10.0));
-                    shares.collect::<Vec<_>>().join("/")
-                })
-                .collect();
-            let total: f64 = outcome.got.iter().flatten().map(|got| got.share).sum();
-            println!(
-                "{:44} {:7} got {:16} total {:6.1}  {}",
-                cell.name,
-                setup.scheme.name(),
-                got.join(" "),
-                total / 10.0,
-                misses.join(", ")
-            );
-            if cli.verbose {
-                for (number, devices) in (1..).zip(&outcome.got) {
-                    for got in devices {
-                        let windows: Vec<_> = got
-                            .windows
-                            .iter()
-                            .map(|share| format!("{:.1}", share / 10.0))
-                            .collect();
-                        println!(
-                            "    {number}: {} | {:.0} launches, {:.0} events a second ({:.2} %), waits and forced {:?}",
-                            windows.join(" "),
-                            got.launches,
-                            got.events,
-                            got.event_cost,
-                            outcome.waits.get(number - 1),
-                        );
-                    }
-                }
-                for figure in cell.figures.map(|of| of(&outcome)).into_iter().flatten() {
-                    println!("    {}: {:.2}", figure.name, figure.value);
-                }
-                println!("    {:.0?} changes of contexts a second", outcome.switches);
-            }
+    let rows = runner::run(&plan, |row| {
+        if !cli.markdown {
+            report::print(row, cli.verbose);
         }
+    })?;
+    if cli.markdown {
+        print!("{}", markdown::tables(&rows));
+    } else {
+        let missed = rows.iter().filter(|row| row.missed > 0).count();
+        let seconds = begin.elapsed().as_secs_f64();
+        println!("{} rows in {seconds:.0} s, {missed} miss", rows.len());
     }
-    println!(
-        "{} cells, {missed} runs miss; {:.0} GPU seconds in {:.1} s",
-        cells.len(),
-        simulated as f64 / 1e9,
-        begin.elapsed().as_secs_f64()
-    );
+    if let Some(path) = cli.json {
+        let text = serde_json::to_string_pretty(&report::File {
+            version: 1,
+            seed: cli.seed,
+            rows: &rows,
+        })?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(())
 }

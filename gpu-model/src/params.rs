@@ -80,3 +80,69 @@ impl Default for Params {
         }
     }
 }
+
+impl Params {
+    /// Changes one of them, as `slice=2000us` or `idle-events-pass=0`; a spread becomes one number.
+    ///
+    /// # Errors
+    /// There is no such parameter, or the number is none.
+    pub fn set(&mut self, text: &str) -> Result<(), String> {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+        let value =
+            duration(value).ok_or_else(|| format!("{value:?} is no number of ns, us, ms or s"))?;
+        match name {
+            "slice" => self.slice = value.max(1),
+            "switch" => self.switch = value,
+            "side-by-side" => self.side_by_side = usize::try_from(value).unwrap_or(1),
+            "depth" => self.depth = value.max(1),
+            "launch" => self.launch = Spread(value, value),
+            "latency" => self.latency = value,
+            "event" => self.event = value,
+            "idle-events-pass" => self.idle_events_pass = value != 0,
+            "seen-after" => self.seen_after = Spread(value, value),
+            "call" => self.call = value,
+            "wake" => self.wake = Spread(value, value),
+            "synchronised" => self.synchronised = Spread(value, value),
+            "stall-every" => self.stall_every = value,
+            "stall" => self.stall = Spread(value, value),
+            "look" => self.look = value,
+            "write" => self.write = value,
+            _ => return Err(format!("no parameter is called {name:?}")),
+        }
+        Ok(())
+    }
+}
+
+/// A time with its unit, or a plain number.
+fn duration(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let unit = match text.get(digits.len()..)? {
+        "" | "ns" => 1,
+        "us" => US,
+        "ms" => MS,
+        "s" => SECOND,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_set_by_name() {
+        let mut params = Params::default();
+        params.set("slice=2ms").unwrap();
+        params.set("wake=50us").unwrap();
+        params.set("idle-events-pass=0").unwrap();
+        assert_eq!(params.slice, 2 * MS);
+        assert_eq!((params.wake.0, params.wake.1), (50 * US, 50 * US));
+        assert!(!params.idle_events_pass);
+        for wrong in ["slice", "slice=2h", "slices=1", "slice=ms"] {
+            assert!(params.set(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod hooks;
 mod real;
+mod share;
 mod starts;
 mod table;
 
@@ -14,6 +15,8 @@ pub enum Bench {
     Hooks(hooks::Args),
     /// Asked against got in real time, on the simulated GPU.
     Real(real::Args),
+    /// Asked against got, in the model in virtual time.
+    Share(share::Args),
 }
 
 /// Measures and prints.
@@ -24,5 +27,6 @@ pub fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Hooks(args) => hooks::run(args),
         Bench::Real(args) => real::run(args),
+        Bench::Share(args) => share::run(args),
     }
 }

@@ -1,0 +1,163 @@
+//! The tables of `docs/benchmarks-share.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::row::Row;
+
+/// All tables of some rows.
+#[must_use]
+pub fn tables(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut schemes: Vec<&str> = Vec::new();
+    for row in rows {
+        if !schemes.contains(&row.scheme) {
+            schemes.push(row.scheme);
+        }
+    }
+    for scheme in &schemes {
+        let of_scheme: Vec<_> = rows.iter().filter(|row| row.scheme == *scheme).collect();
+        summary(&mut text, scheme, &of_scheme);
+    }
+    for group in ["alone", "pair-weights", "pair-limits"] {
+        for scheme in &schemes {
+            let here = |row: &&Row| row.scheme == *scheme && parts(&row.cell).0 == group;
+            let of_group: Vec<_> = rows.iter().filter(here).collect();
+            crossed(&mut text, group, scheme, &of_group);
+        }
+    }
+    rest(&mut text, rows, &schemes);
+    stories(&mut text, rows);
+    text
+}
+
+/// Group, works and shares of a cell's name.
+fn parts(cell: &str) -> (&str, &str, &str) {
+    let (group, rest) = cell.split_once('/').unwrap_or((cell, ""));
+    let (works, shares) = rest.split_once('/').unwrap_or((rest, ""));
+    (group, works, shares)
+}
+
+fn mark(row: &Row) -> &'static str {
+    if row.missed == 0 { "" } else { " **x**" }
+}
+
+/// With how much they differ from seed to seed, where that shows.
+fn got(row: &Row) -> String {
+    let spread = row.tenants.iter().map(|tenant| tenant.spread);
+    let spread = spread.fold(0.0, f64::max);
+    let noise = if spread >= 1.0 {
+        format!(" ±{:.1}", spread / 2.0)
+    } else {
+        String::new()
+    };
+    format!("{}{noise}{}", row.got(1), mark(row))
+}
+
+fn summary(text: &mut String, scheme: &str, rows: &[&Row]) {
+    let met = rows.iter().filter(|row| row.missed == 0).count();
+    let _ = writeln!(
+        text,
+        "`{scheme}`: {met} of {} cells meet their goals.\n",
+        rows.len()
+    );
+}
+
+/// Works by shares.
+fn crossed(text: &mut String, group: &str, scheme: &str, rows: &[&Row]) {
+    let mut shares: Vec<&str> = Vec::new();
+    let mut works: Vec<&str> = Vec::new();
+    let mut found = BTreeMap::new();
+    for row in rows {
+        let (_, work, share) = parts(&row.cell);
+        if !shares.contains(&share) {
+            shares.push(share);
+        }
+        if !works.contains(&work) {
+            works.push(work);
+        }
+        found.insert((work, share), *row);
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "### {group}, `{scheme}`\n");
+    let _ = writeln!(text, "| | {} |", shares.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(shares.len()));
+    for work in works {
+        let _ = write!(text, "| {work} |");
+        for share in &shares {
+            let cell = found.get(&(work, *share)).map(|row| got(row));
+            let _ = write!(text, " {} |", cell.unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+}
+
+/// Cells of the other groups, schemes side by side.
+fn rest(text: &mut String, rows: &[Row], schemes: &[&str]) {
+    let mut cells: Vec<&str> = Vec::new();
+    for row in rows {
+        let group = parts(&row.cell).0;
+        if !["alone", "pair-weights", "pair-limits", "story"].contains(&group)
+            && !cells.contains(&row.cell.as_str())
+        {
+            cells.push(&row.cell);
+        }
+    }
+    if cells.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "### Three and more, many processes, two devices\n");
+    let _ = writeln!(text, "| | {} |", schemes.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(schemes.len()));
+    for cell in cells {
+        let _ = write!(text, "| {cell} |");
+        for scheme in schemes {
+            let row = rows
+                .iter()
+                .find(|row| row.cell == cell && row.scheme == *scheme);
+            let _ = write!(text, " {} |", row.map(got).unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+}
+
+fn stories(text: &mut String, rows: &[Row]) {
+    let stories: Vec<_> = rows.iter().filter(|row| !row.figures.is_empty()).collect();
+    if stories.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "### Stories\n");
+    let _ = writeln!(
+        text,
+        "| | scheme | figure | | goal |\n|---|---|---|--:|---|"
+    );
+    for row in stories {
+        let works = row.cell.trim_start_matches("story/");
+        for figure in &row.figures {
+            let (least, most) = figure.range;
+            let goal = figure.goal.map_or(String::new(), |(from, to)| {
+                let missed = if least < from || most > to {
+                    " **x**"
+                } else {
+                    ""
+                };
+                format!("{from:.0} to {to:.0}{missed}")
+            });
+            let value = if most - least >= 0.1 {
+                format!("{:.1} ({least:.1} to {most:.1})", figure.value)
+            } else {
+                format!("{:.1}", figure.value)
+            };
+            let _ = writeln!(
+                text,
+                "| {works} | {} | {} | {value} | {goal} |",
+                row.scheme, figure.name
+            );
+        }
+    }
+    text.push('\n');
+}
