@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod environment;
 pub mod exit;
 pub mod gpu;
+pub mod gpu_time;
 pub mod http;
 pub mod lines;
 pub mod log;

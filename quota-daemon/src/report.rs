@@ -129,6 +129,15 @@ pub struct Share {
     pub waits: u64,
     /// Launches.
     pub launches: u64,
+    /// Launches that waited, and were let through without time for them.
+    #[serde(default)]
+    pub forced: u64,
+    /// GPU time that was settled by measurement.
+    #[serde(default)]
+    pub measured_ns: u64,
+    /// What had been charged for the same work before, by estimate.
+    #[serde(default)]
+    pub estimated_ns: u64,
 }
 
 /// A registered process.

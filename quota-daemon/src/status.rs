@@ -307,6 +307,9 @@ pub(crate) mod tests {
             waited_ns: 1_500_000_000,
             waits: 2,
             launches: 3,
+            forced: 1,
+            measured_ns: 2_000_000_000,
+            estimated_ns: 2_100_000_000,
         }
     }
 

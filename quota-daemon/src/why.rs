@@ -5,6 +5,7 @@ use quota_abi::bucket::Rate;
 use crate::api::Request;
 use crate::client::{Client, Where};
 use crate::exit::Stop;
+use crate::gpu_time::Used;
 use crate::model::Uuid;
 use crate::output::{json, print};
 use crate::report::{Refusal, Share, Status, Wait, Why};
@@ -78,6 +79,9 @@ fn now(why: &Why, status: &Status) -> String {
             why.container,
             limits(share)
         ));
+        if let Some(used) = Used::from(share).text() {
+            text.push_str(&format!("  so far {used}\n"));
+        }
     }
     text
 }
@@ -259,7 +263,9 @@ mod tests {
         let text = super::text(&why, &status, 1);
         let expected = "\
 a now on GPU 0: 1 GiB allocated of 3.8 GiB, the limit of 4 GiB less 200 MiB of overhead (contexts, modules: held by NVML beyond what was asked for); GPU time weight 5, 25 %, at most 50 %
+  so far 1 ns of GPU time used by 3 launches; 2 launches waited 1.5 s in all, 1 of them let through on credit, since work in flight might have waited for them; 2 s measured, where 2.1 s had been estimated, 5 % more
 a now on GPU 09090909: 1 GiB allocated of 3.8 GiB, the limit of 4 GiB less 200 MiB of overhead (contexts, modules: held by NVML beyond what was asked for); GPU time weight 5, 25 %, at most 50 %
+  so far 1 ns of GPU time used by 3 launches; 2 launches waited 1.5 s in all, 1 of them let through on credit, since work in flight might have waited for them; 2 s measured, where 2.1 s had been estimated, 5 % more
 refusals of memory, the newest first (1 more with --number):
   3 s ago, pid 12 in the container, GPU 0:
     asked 512 MiB; the container held 3.59 GiB of 3.8 GiB (2.09 GiB this process, 1.5 GiB others), so 302 MiB short

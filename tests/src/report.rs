@@ -87,6 +87,12 @@ pub struct Share {
     pub waited_ns: u64,
     /// Launches.
     pub launches: u64,
+    /// Launches let through without time for them.
+    pub forced: u64,
+    /// GPU time that was measured.
+    pub measured_ns: u64,
+    /// What had been estimated for that.
+    pub estimated_ns: u64,
 }
 
 /// A registered process.

@@ -205,8 +205,13 @@ fn why_a_launch_waited() {
     assert!(wait.waited_ns > 0, "{wait:?}");
     assert!(why.refusals.is_empty());
     let told = daemon.type_in(&["why", "a"]);
-    println!("{}", String::from_utf8_lossy(&told.stdout));
+    let text = String::from_utf8_lossy(&told.stdout);
+    println!("{text}");
     assert!(told.status.success());
+    let share = daemon.share("a");
+    assert!(share.measured_ns > 0 && share.estimated_ns > 0, "{share:?}");
+    assert!(text.contains(" of GPU time used by "), "{text}");
+    assert!(text.contains(" measured, where "), "{text}");
     let none = daemon.type_in(&["why", "nobody"]);
     println!("{}", String::from_utf8_lossy(&none.stderr));
     assert_eq!(none.status.code(), Some(3));

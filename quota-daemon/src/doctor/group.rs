@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use quota_abi::bucket::Bucket;
 use quota_abi::group::Group;
 use quota_abi::layout::Region;
 use quota_abi::life::Identity;
@@ -12,6 +13,7 @@ use quota_abi::{devices, slots, spelling};
 
 use super::finding::Findings;
 use super::probe::{Device, uuid_text};
+use crate::gpu_time::Used;
 use crate::output::count;
 use crate::units::size;
 
@@ -111,6 +113,10 @@ fn usage(region: &Region, settings: &Settings, seen: &[Device], findings: &mut F
                 count(denials, "request", "requests"),
             ),
         );
+        let bucket = region.buckets.get(index).map(Bucket::read);
+        if let Some(used) = bucket.and_then(|reading| Used::from(reading).text()) {
+            findings.info("group", format!("{name}: {used}"));
+        }
     }
 }
 
@@ -147,6 +153,8 @@ mod tests {
             .force(0, 100 << 20);
         region.header.high_water.store(1, Ordering::Relaxed);
         region.devices[device].denials.store(1, Ordering::Relaxed);
+        region.buckets[device].charge(5_000_000);
+        region.buckets[device].count_launches(7);
         let list = b"1=1GiB";
         let settings = quota_abi::settings::read(|name| {
             (name == "GPU_QUOTA_MEMORY").then_some(list.as_slice())
@@ -163,5 +171,7 @@ mod tests {
             text.contains("100 MiB of 1 GiB held, 1 request refused"),
             "{text}"
         );
+        let used = "GPU-07070707-0707-0707-0707-070707070707: 5 ms of GPU time used by 7 launches";
+        assert!(text.contains(used), "{text}");
     }
 }

@@ -64,6 +64,9 @@ fn status() -> Status {
                 waited_ns: 250_000_000,
                 waits: 9,
                 launches: 1000,
+                forced: 1,
+                measured_ns: 900_000_000,
+                estimated_ns: 1_000_000_000,
             }],
         }],
     }

@@ -37,6 +37,12 @@ pub(super) struct Counters {
     pub(super) waits: u64,
     /// Launches.
     pub(super) launches: u64,
+    /// Launches let through without time for them.
+    pub(super) forced: u64,
+    /// GPU time settled by measurement, ns.
+    pub(super) measured: u64,
+    /// What had been charged for that before, ns.
+    pub(super) estimated: u64,
     /// Requests for memory that were refused.
     pub(super) refusals: u64,
 }
@@ -50,6 +56,9 @@ impl Counters {
             waited: reading.waited,
             waits: reading.waits,
             launches: reading.launches,
+            forced: reading.forced,
+            measured: reading.measured,
+            estimated: reading.estimated,
             refusals,
         }
     }
@@ -132,6 +141,19 @@ fn advance(total: &mut Counters, before: Counters, seen: Counters, possible: u64
         seen.refusals,
         possible / 100,
     );
+    add(
+        &mut total.forced,
+        before.forced,
+        seen.forced,
+        possible / 100,
+    );
+    // Work of many streams is measured side by side, and an estimate may be anything up to the most that is charged at once.
+    for (total, before, seen) in [
+        (&mut total.measured, before.measured, seen.measured),
+        (&mut total.estimated, before.estimated, seen.estimated),
+    ] {
+        add(total, before, seen, possible.saturating_mul(1000));
+    }
     // Alone of all it may fall: what was charged too high is given back.
     if seen.used >= before.used {
         add(&mut total.used, before.used, seen.used, possible);

@@ -277,6 +277,9 @@ fn share(
         waited_ns: tally.total.waited,
         waits: tally.total.waits,
         launches: tally.total.launches,
+        forced: tally.total.forced,
+        measured_ns: tally.total.measured,
+        estimated_ns: tally.total.estimated,
     }
 }
 

@@ -55,6 +55,9 @@ pub(super) fn share(device: u8, used: u64, limit: Option<u64>) -> Share {
         waited_ns: 0,
         waits: 0,
         launches: 1_000,
+        forced: 0,
+        measured_ns: 0,
+        estimated_ns: 0,
     }
 }
 

@@ -37,6 +37,9 @@ impl Small {
             waited_ns: 0,
             waits: 0,
             launches: 0,
+            forced: 0,
+            measured_ns: 0,
+            estimated_ns: 0,
         };
         Container {
             name: spec.name.clone(),
