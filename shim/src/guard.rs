@@ -291,6 +291,34 @@ mod tests {
         assert_eq!(answer, 7);
     }
 
+    fn short(driver: impl Fn() -> CUresult) -> Option<CUresult> {
+        at_once(driver, |call| {
+            assert!(call.at_once().is_some());
+            Ok(call.call())
+        })
+    }
+
+    #[test]
+    fn the_short_way_is_not_open_inside_of_a_hook() {
+        let success = || CUresult::CUDA_SUCCESS;
+        assert_eq!(short(success), Some(CUresult::CUDA_SUCCESS));
+        let (went, _) = guarded(|_| Ok(short(success).is_some().into()));
+        assert_eq!(went, 0);
+        let left = at_once(success, |_| Err(Aside::NotAtOnce));
+        assert_eq!((left, inside::with(|own| own.hook.get())), (None, 0));
+    }
+
+    #[test]
+    fn a_call_from_inside_the_short_way_goes_to_the_driver() {
+        let inner = Cell::new(None);
+        let answer = short(|| {
+            inner.set(Some(guarded(|_| Ok(7))));
+            CUresult(5)
+        });
+        assert_eq!((answer, inner.get()), (Some(CUresult(5)), Some((1, 1))));
+        assert_eq!(guarded(|_| Ok(7)), (7, 0), "the guard is open again");
+    }
+
     #[test]
     fn a_call_from_inside_goes_to_the_driver() {
         let (answer, _) = guarded(|_| {

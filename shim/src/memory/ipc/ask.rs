@@ -1,6 +1,6 @@
 //! What is to be known of memory that another process allocated.
 
-use core::ffi::c_int;
+use core::ffi::{c_char, c_int};
 
 use cuda_headers::driver::{CUdeviceptr, CUpointer_attribute, CUresult};
 
@@ -11,6 +11,12 @@ use crate::process::Process;
 
 /// Rows of handles and pointers have this bit in their keys; other rows do not.
 const OPAQUE: u64 = 1 << 63;
+
+/// A C `char`, which has a sign on some machines and none on others.
+pub(super) fn unsigned(byte: c_char) -> u8 {
+    let [byte] = byte.to_ne_bytes();
+    byte
+}
 
 /// The key of an exported allocation: a hash of what the driver calls it in front of other processes.
 pub(super) fn key(handle: [u8; 64]) -> u64 {

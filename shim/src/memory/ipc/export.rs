@@ -31,7 +31,7 @@ pub(crate) fn get_handle(
     let answer = call();
     if answer == CUresult::CUDA_SUCCESS {
         // SAFETY: the driver has just written it for its caller.
-        let bytes = unsafe { handle.read() }.reserved.map(i8::cast_unsigned);
+        let bytes = unsafe { handle.read() }.reserved.map(ask::unsigned);
         publish(process, address, ask::key(bytes));
     }
     Ok(answer)

@@ -71,7 +71,7 @@ pub(crate) fn open(
     }
     let process = process::limited()?;
     let context = context::current(process)?.id;
-    let key = ask::key(handle.reserved.map(i8::cast_unsigned));
+    let key = ask::key(handle.reserved.map(ask::unsigned));
     import(process, address, (key, context), Way::Handle, call)
 }
 
