@@ -139,7 +139,17 @@ impl Podman {
         words
     }
 
-    fn variables(&self) -> Vec<(&'static str, OsString)> {
+    /// The same as one text, for a script to put its command behind.
+    #[must_use]
+    pub fn words_for_a_shell(&self) -> String {
+        let words = self.words();
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        words.join(" ")
+    }
+
+    /// The variables of its process.
+    #[must_use]
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
         let mut variables = vec![
             ("PATH", "/usr/sbin:/usr/bin:/sbin:/bin".into()),
             ("LC_ALL", "C".into()),

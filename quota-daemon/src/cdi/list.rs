@@ -165,11 +165,15 @@ fn examine(kind: &Kind, device: &Device, file: &Path) -> Found {
             missing.push(host);
         }
     }
-    problems.extend(
-        missing
-            .iter()
-            .map(|host| format!("{host} is missing: a container will not start")),
-    );
+    if let Some((first, others)) = missing.split_first() {
+        let more = match others.len() {
+            0 => String::new(),
+            number => format!(", and {number} more"),
+        };
+        problems.push(format!(
+            "{first} is missing{more}: a container will not start"
+        ));
+    }
     let socket = device
         .container_edits
         .mounts

@@ -27,7 +27,15 @@ fn reopened(stage: &Stage<'_>) -> String {
     }
     let code = |name: &str| tries.iter().find(|(tried, _)| *tried == name).unwrap().1;
     // Not for a lack of rights, which root may have elsewhere.
-    assert_eq!(code("reopen"), 30, "EROFS: {text}");
+    for name in [
+        "reopen",
+        "reopen_write",
+        "reopen_truncate",
+        "truncate_path",
+        "mode_path",
+    ] {
+        assert_eq!(code(name), 30, "EROFS: {name}: {text}");
+    }
     assert_eq!(stage.daemon.share("a").memory_limit_bytes, Some(2 << 30));
     format!("{} tries refused, reopening with EROFS", tries.len())
 }

@@ -5,6 +5,7 @@ use super::stage::{Stage, limited, result};
 
 pub(crate) const CASES: &[Case] = &[
     ("the main process", main_process),
+    ("the three mounts by hand, without a device", by_hand),
     ("podman exec", exec),
     ("su -", su),
     ("env -i", empty_environment),
@@ -23,6 +24,29 @@ const LESS: u64 = 1500;
 
 fn main_process(stage: &Stage<'_>) -> String {
     let run = |mib| stage.run("a", &[], &stage.hold("", mib));
+    limited(&run(MORE), &run(LESS))
+}
+
+/// As docs/operations.md has it, for runtimes that know no devices.
+fn by_hand(stage: &Stage<'_>) -> String {
+    let state = stage.daemon.state();
+    let (state, files) = (state.display(), stage.files.display());
+    let library = "/usr/local/lib/gpu-quota/libquota_shim.so";
+    let preload = stage.files.join("ld.so.preload");
+    std::fs::write(&preload, format!("{library}\n")).unwrap();
+    let flags = [
+        format!("--volume={state}/containers/a:/run/gpu-quota/container:ro"),
+        format!("--volume={files}/libquota_shim.so:{library}:ro"),
+        format!("--volume={}:/etc/ld.so.preload:ro", preload.display()),
+        "--env=GPU_SIM_TENANT=a".into(),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    let run = |mib| {
+        let script = stage.hold("", mib);
+        stage
+            .podman
+            .run("--rm", &flags, super::stage::HOST, &["sh", "-c", &script])
+    };
     limited(&run(MORE), &run(LESS))
 }
 
