@@ -1,6 +1,7 @@
 //! `cargo xtask bench real`: cells of the grid of shares in real time, on the simulated GPU, through the library and the daemon as
 //! they are built.
 
+mod beside;
 mod cell;
 mod play;
 
@@ -10,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
+pub(in crate::bench) use self::beside::{Beside, beside};
 use self::cell::Cell;
 use crate::{dist, workspace};
 
@@ -22,6 +24,9 @@ pub struct Args {
     /// This cell; may be given several times. The names are those of `cargo xtask bench share`.
     #[arg(long, value_name = "NAME")]
     cell: Vec<String>,
+    /// Only cells whose names contain this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
     /// Seconds that are measured of each cell.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
@@ -116,8 +121,8 @@ pub(in crate::bench) fn each(args: &Args, mut done: impl FnMut(Got) -> Result<()
     } else {
         cell::dozen()?
     };
-    for cell in cells {
-        let got = play::play(&cell, args, &dist, &program);
+    for cell in cells.iter().filter(|cell| cell.name.contains(&args.only)) {
+        let got = play::play(cell, args, &dist, &program);
         done(got.with_context(|| format!("in cell {}", cell.name))?)?;
     }
     Ok(())
@@ -148,14 +153,16 @@ fn head() {
     println!("|---|---|---|---|--:|---|");
 }
 
+/// Percent of each device.
+fn by_device(percents: &[f64]) -> String {
+    let texts: Vec<_> = percents.iter().map(|got| format!("{got:.1}")).collect();
+    texts.join("/")
+}
+
 fn print(got: &Got) {
     let each = |text: &dyn Fn(&ContainerGot) -> String| {
         let texts: Vec<_> = got.containers.iter().map(text).collect();
         texts.join(" + ")
-    };
-    let by_device = |percents: &[f64]| {
-        let texts: Vec<_> = percents.iter().map(|got| format!("{got:.1}")).collect();
-        texts.join("/")
     };
     println!(
         "| {} | {} | {} | {} | {} | {} |",

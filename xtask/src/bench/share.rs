@@ -4,10 +4,12 @@
 //! tests are, with the crates optimised on which its speed depends: a release build of everything that the daemon needs takes
 //! longer than the whole grid.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::real;
 use crate::workspace;
 
 /// What to run.
@@ -28,6 +30,18 @@ pub struct Args {
     /// A parameter of GPU or host that is another than usual, as `slice=2ms`; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
+    /// Run some cells in real time too, on the simulated GPU, and print them beside the model's.
+    #[arg(long)]
+    real: bool,
+    /// With --real: the whole grid, which takes an hour and more.
+    #[arg(long, requires = "real")]
+    full: bool,
+    /// With --real: seconds that are measured of each cell.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
+    seconds: u32,
+    /// With --real: use the artefacts in this folder instead of building them.
+    #[arg(long, value_name = "FOLDER", requires = "real")]
+    dist: Option<PathBuf>,
     /// Print the tables that docs/benchmarks-share.md holds.
     #[arg(long)]
     markdown: bool,
@@ -44,6 +58,16 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let folder = workspace::target().join("bench");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
+    if args.real {
+        return real::beside(&real::Beside {
+            full: args.full,
+            only: args.only.as_deref(),
+            scheme: args.schemes.split(',').next().unwrap_or_default(),
+            seed: args.seed,
+            seconds: args.seconds,
+            dist: args.dist.as_deref(),
+        });
+    }
     let file = folder.join("share.json");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(&cargo);

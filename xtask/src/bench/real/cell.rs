@@ -167,7 +167,7 @@ pub(super) fn all() -> Result<Vec<Cell>> {
     }
     for kind in ["20us", "500us", "5ms"] {
         names.push(format!("three-limits/{kind}+{kind}+{kind}/30+30+30"));
-        names.push(format!("three-weights/{kind}+{kind}+{kind}/25+25+50"));
+        names.push(format!("three-weights/{kind}+{kind}+{kind}/5+5+10"));
     }
     for kind in ["5ms", "200ms"] {
         names.push(format!("processes-weights/{kind}+{kind}/50x8+50"));
