@@ -43,6 +43,9 @@ struct Cli {
     /// Seconds to measure instead of what the cell says.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seconds: Option<u64>,
+    /// Cut the cells short that have the most launches, as the test does.
+    #[arg(long)]
+    quick: bool,
     /// A parameter of GPU or host that is another than usual, as `slice=2ms`; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
@@ -52,6 +55,9 @@ struct Cli {
     /// Print the tables that docs/benchmarks-share.md holds, when all is done.
     #[arg(long)]
     markdown: bool,
+    /// Write what misses its goals to this file: what `tests/grid.rs` knows of.
+    #[arg(long, value_name = "FILE")]
+    misses: Option<PathBuf>,
     /// Write the rows to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -72,6 +78,7 @@ fn main() -> Result<()> {
         seeds: (cli.seed, cli.seeds),
         set: cli.set,
         seconds: cli.seconds,
+        quick: cli.quick,
     };
     let begin = Instant::now();
     let rows = runner::run(&plan, |row| {
@@ -85,6 +92,10 @@ fn main() -> Result<()> {
         let missed = rows.iter().filter(|row| row.missed > 0).count();
         let seconds = begin.elapsed().as_secs_f64();
         println!("{} rows in {seconds:.0} s, {missed} miss", rows.len());
+    }
+    if let Some(path) = cli.misses {
+        fs::write(&path, report::known_misses(&rows))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(path) = cli.json {
         let text = serde_json::to_string_pretty(&report::File {

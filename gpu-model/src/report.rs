@@ -15,6 +15,21 @@ pub struct File<'a> {
     pub rows: &'a [Row],
 }
 
+/// The cells that miss a goal, one a line: name, what each got, what was missed.
+#[must_use]
+pub fn known_misses(rows: &[Row]) -> String {
+    let missed = rows.iter().filter(|row| row.missed > 0);
+    let line = |row: &Row| {
+        format!(
+            "{} | {} | {}\n",
+            row.cell,
+            row.got(1),
+            row.misses.join(", ")
+        )
+    };
+    missed.map(line).collect()
+}
+
 /// Prints a row.
 pub fn print(row: &Row, verbose: bool) {
     let misses = if row.missed == 0 {

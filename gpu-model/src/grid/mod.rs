@@ -81,6 +81,13 @@ impl Cell {
         self
     }
 
+    /// Whether it has many launches, so that it takes long to run.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        let short = ["5us", "20us", "graph-1+", "graph-1/"];
+        self.figures.is_none() && short.iter().any(|name| self.name.contains(name))
+    }
+
     /// What there is to run, under a scheme of those that serve here: a cell without a daemon has no turns.
     #[must_use]
     pub fn setup(&self, scheme: Scheme, seed: u64) -> Setup {
