@@ -25,6 +25,8 @@ const WAITS: u64 = 1 << 63;
 const COST: u32 = 24;
 /// Measurements after which the cost moves by a quarter of the difference.
 const SETTLED: u32 = 2;
+/// Generations are counted above the bits that addresses have.
+const GENERATION: u64 = 1 << 48;
 /// Measurements are counted up to here.
 const MOST_SAMPLES: u32 = 1 << 20;
 
@@ -123,8 +125,13 @@ pub struct Costs {
     counted: AtomicU32,
     /// What most graphs of this process cost; 0: none was measured.
     graphs: AtomicI64,
-    generation: AtomicU64,
+    generation: Apart<AtomicU64>,
 }
+
+/// In a cache line of its own: all launches read it, and what lies beside it is written whenever something was measured.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Apart<T>(T);
 
 impl Costs {
     pub(crate) const fn new() -> Self {
@@ -134,19 +141,19 @@ impl Costs {
             histogram: [const { AtomicU32::new(0) }; BUCKETS],
             counted: AtomicU32::new(0),
             graphs: AtomicI64::new(0),
-            generation: AtomicU64::new(0),
+            generation: Apart(AtomicU64::new(0)),
         }
     }
 
     /// Part of every key. Addresses of functions and graphs are reused after an unload.
     #[inline]
     pub fn generation(&self) -> u64 {
-        self.generation.load(Relaxed)
+        self.generation.0.load(Relaxed)
     }
 
     /// Forgets all shapes: functions may have other addresses from now on.
     pub fn next_generation(&self) {
-        self.generation.fetch_add(1, Relaxed);
+        self.generation.0.fetch_add(GENERATION, Relaxed);
     }
 
     /// The price of a shape that is known, for a thread that pays and goes on.

@@ -222,10 +222,14 @@ impl Engine {
         let price = self.costs.price(shape)?;
         let key = stream.key();
         let span = thread.span(key);
-        if thread.batch.get() < price || thread.left.get() == 0 || span.stream.get() != key {
+        let batch = thread.batch.get() - price;
+        let (left, out) = thread.left.get().overflowing_sub(1);
+        if batch < 0 || out || span.stream.get() != key {
             return None;
         }
-        thread.spend(span, shape, price);
+        thread.batch.set(batch);
+        thread.left.set(left);
+        span.add(shape, price);
         let answer = launch();
         if answer != CUresult::CUDA_SUCCESS {
             thread.unspend(span, price);

@@ -71,7 +71,7 @@ const fn mix(one: u64, other: u64) -> u64 {
 /// Identifies a function or a graph. `generation` is that of the cost table: addresses are reused.
 #[inline]
 const fn identity(address: usize, generation: u64) -> u64 {
-    address as u64 ^ generation.rotate_left(48)
+    address as u64 ^ generation
 }
 
 /// Three sizes and shared memory of a launch.

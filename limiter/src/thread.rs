@@ -41,7 +41,11 @@ pub(crate) struct Span {
     pub(crate) young_estimate: Cell<i64>,
     /// Whether launches here are joined to the ones before them.
     pub(crate) joins: Cell<u32>,
+    /// Up to a power of two, so that finding one is a shift.
+    unused: [u64; 8],
 }
+
+const _: () = assert!(size_of::<Span>() == 256);
 
 impl Span {
     const fn new() -> Self {
@@ -57,6 +61,7 @@ impl Span {
             young_launches: Cell::new(0),
             young_estimate: Cell::new(0),
             joins: Cell::new(0),
+            unused: [0; 8],
         }
     }
 

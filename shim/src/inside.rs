@@ -51,6 +51,25 @@ std::thread_local! {
     };
 }
 
+/// Where the calling function's frame ends: what it calls lies below.
+#[inline(always)]
+pub(crate) fn here() -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let here;
+        // SAFETY: reads a register.
+        unsafe {
+            core::arch::asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags));
+        }
+        here
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let frame = Cell::new(0_u8);
+        (&raw const frame).addr()
+    }
+}
+
 /// Hands what the calling thread has to `look`.
 #[inline]
 pub(crate) fn with<R>(look: impl FnOnce(&Own) -> R) -> R {
