@@ -70,12 +70,14 @@ impl<'a> Host<'a> {
 
     /// Works on another device from now on.
     pub fn use_device(&self, device: usize) {
-        if self.device.replace(device) != device
-            && let Limiter::Engine(engine) = self.process.limiter
-        {
+        if self.device.get() == device {
+            return;
+        }
+        if let Limiter::Engine(engine) = self.process.limiter {
             engine.pause(self, &self.thread, None);
             self.thread.forget_context();
         }
+        self.device.set(device);
     }
 
     fn context(&self) -> usize {
@@ -231,7 +233,7 @@ impl<'a> Host<'a> {
     /// Records a new event on the current device, outside the engine.
     pub(crate) fn record_own(&self, stream: usize) -> usize {
         let event = self.task.world.event();
-        self.record_on(event, stream);
+        self.record_on(event, self.device.get(), stream);
         event
     }
 
@@ -250,16 +252,16 @@ impl<'a> Host<'a> {
 
     /// When an event was passed, if this process can see that by now; `Err`: it was never recorded.
     fn passed_at(&self, event: usize) -> Result<Option<u64>, ()> {
-        let done_at = self.process.done_at.get(self.device.get());
-        let done_at = done_at.map_or(0, Cell::get);
+        let device = self.task.world.device_of(event);
+        let done_at = self.process.done_at.get(device).map_or(0, Cell::get);
         self.task.world.passed(event, self.now(), done_at)
     }
 
-    fn record_on(&self, event: usize, stream: usize) {
+    fn record_on(&self, event: usize, device: usize, stream: usize) {
         let world = self.task.world;
         self.task.pass(world.params.call);
-        let recording = world.recording(event);
-        let on = (self.device.get(), self.context(), stream);
+        let recording = world.recording(event, device);
+        let on = (device, self.process.contexts[device], stream);
         let arrives = self.task.now() + world.params.latency;
         world.push(on, arrives, 0, What::Event(event, recording));
     }
@@ -306,7 +308,8 @@ impl Gpu for Host<'_> {
     fn destroy(&self, _event: Event) {}
 
     fn record(&self, event: Event, stream: Stream) -> bool {
-        self.record_on(event.0, (stream.handle % DEVICE - STREAMS) / STREAM);
+        let (device, place) = (stream.handle / DEVICE - 1, stream.handle % DEVICE);
+        self.record_on(event.0, device, (place - STREAMS) / STREAM);
         true
     }
 

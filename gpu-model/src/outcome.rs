@@ -18,6 +18,12 @@ pub struct Got {
     pub launches: f64,
     /// Per cent of the GPU's time that events took of it.
     pub event_cost: f64,
+    /// Per mille of the time that the limiter charged.
+    pub charged: f64,
+    /// Launches a second that waited.
+    pub waits: f64,
+    /// And that were let through without time for them.
+    pub forced: f64,
     /// When it had the GPU.
     pub busy: Busy,
 }
@@ -31,8 +37,6 @@ pub struct Outcome {
     pub switches: Vec<f64>,
     /// How long marked pieces of work took and when each ended, by container.
     pub marked: Vec<Vec<(u64, u64)>>,
-    /// Waits of launches, and how many were let through without time for them, by container.
-    pub waits: Vec<(u64, u64)>,
 }
 
 impl Got {
@@ -54,58 +58,62 @@ impl Outcome {
     }
 }
 
-/// Events, launches, and the time of the events, by container and device.
-type Counts = Vec<Vec<[u64; 3]>>;
+/// What was counted until some moment, of a container on a device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    events: u64,
+    launches: u64,
+    event_time: u64,
+    charged: u64,
+    waits: u64,
+    forced: u64,
+}
 
-pub(crate) fn counts(stage: &Stage) -> Counts {
-    let devices =
-        |own: &Vec<crate::stage::Running>| own.first().map_or(0, |of| of.process.contexts.len());
-    let of = |own: &Vec<crate::stage::Running>, device: usize| {
-        let mut sum = [0; 3];
-        for running in own {
-            let context = running.process.contexts[device];
-            let (events, launches, time) = stage.world.device(device, |held| held.counts(context));
-            for (sum, more) in sum.iter_mut().zip([events, launches, time]) {
-                *sum += more;
-            }
-        }
-        sum
-    };
-    let processes = stage.processes.iter();
-    processes
-        .map(|own| (0..devices(own)).map(|device| of(own, device)).collect())
+/// By container and device.
+pub(crate) fn counts(stage: &Stage) -> Vec<Vec<Counts>> {
+    let tenants = stage.clients.iter().zip(&stage.processes);
+    tenants
+        .map(|(client, own)| {
+            let buckets = client.container.region.buckets.iter();
+            let devices = buckets.zip(0..stage.devices());
+            devices
+                .map(|(bucket, device)| {
+                    let reading = bucket.read();
+                    let mut counts = Counts {
+                        charged: reading.used,
+                        waits: reading.waits,
+                        forced: reading.forced,
+                        ..Counts::default()
+                    };
+                    for running in own {
+                        let context = running.process.contexts[device];
+                        let (events, launches, time) =
+                            stage.world.device(device, |held| held.counts(context));
+                        counts.events += events;
+                        counts.launches += launches;
+                        counts.event_time += time;
+                    }
+                    counts
+                })
+                .collect()
+        })
         .collect()
 }
 
-pub(crate) fn of(stage: &Stage, before: &Counts, begin: u64, end: u64) -> Outcome {
+/// What a cell has come to at `end`, of which everything from `begin` on counts.
+pub(crate) fn of(stage: &Stage, before: &[Vec<Counts>], begin: u64, end: u64) -> Outcome {
     let after = counts(stage);
-    let seconds = (end - begin) as f64 / SECOND as f64;
     let mut outcome = Outcome::default();
     for (tenant, own) in stage.processes.iter().enumerate() {
         let mut got = Vec::new();
-        for device in 0..before[tenant].len() {
+        for device in 0..stage.devices() {
             let mut busy = Busy::default();
             for running in own {
                 let context = running.process.contexts[device];
                 busy.merge(&stage.world.device(device, |held| held.used(context, end)));
             }
-            let part =
-                |from: u64, to: u64| busy.between(from, to) as f64 * 1000.0 / (to - from) as f64;
-            let windows = (0..(end - begin) / SECOND).map(|second| {
-                let from = begin + second * SECOND;
-                part(from, from + SECOND)
-            });
-            let [events, launches, event_time] = core::array::from_fn(|which| {
-                (after[tenant][device][which] - before[tenant][device][which]) as f64 / seconds
-            });
-            got.push(Got {
-                share: part(begin, end),
-                windows: windows.collect(),
-                events,
-                launches,
-                event_cost: event_time / 1e7,
-                busy,
-            });
+            let counted = (&before[tenant][device], &after[tenant][device]);
+            got.push(got_of(busy, counted, begin, end));
         }
         outcome.got.push(got);
         let mut marked = Vec::new();
@@ -114,21 +122,33 @@ pub(crate) fn of(stage: &Stage, before: &Counts, begin: u64, end: u64) -> Outcom
             marked.extend(all.iter().filter(|(at, _)| *at >= begin));
         }
         outcome.marked.push(marked);
-        let bucket = stage.clients[tenant].container.region.buckets.first();
-        let reading = bucket
-            .map(quota_abi::bucket::Bucket::read)
-            .unwrap_or_default();
-        outcome.waits.push((reading.waits, reading.forced));
     }
-    let devices = 0..stage
-        .processes
-        .first()
-        .map_or(0, |own| own[0].process.contexts.len());
-    outcome.switches = devices
+    outcome.switches = (0..stage.devices())
         .map(|device| {
             let switches = stage.world.device(device, |held| held.switches);
             switches as f64 * 1e9 / (end - START) as f64
         })
         .collect();
     outcome
+}
+
+fn got_of(busy: Busy, (before, after): (&Counts, &Counts), begin: u64, end: u64) -> Got {
+    let part = |from: u64, to: u64| busy.between(from, to) as f64 * 1000.0 / (to - from) as f64;
+    let seconds = (end - begin) as f64 / SECOND as f64;
+    let rate = |of: fn(&Counts) -> u64| of(after).saturating_sub(of(before)) as f64 / seconds;
+    let windows = (0..(end - begin) / SECOND).map(|second| {
+        let from = begin + second * SECOND;
+        part(from, from + SECOND)
+    });
+    Got {
+        share: part(begin, end),
+        windows: windows.collect(),
+        events: rate(|counts| counts.events),
+        launches: rate(|counts| counts.launches),
+        event_cost: rate(|counts| counts.event_time) / 1e7,
+        charged: rate(|counts| counts.charged) / 1e6,
+        waits: rate(|counts| counts.waits),
+        forced: rate(|counts| counts.forced),
+        busy,
+    }
 }

@@ -54,19 +54,23 @@ pub fn print(row: &Row, verbose: bool) {
     );
     if verbose {
         for (number, tenant) in (1..).zip(&row.tenants) {
+            let charged = tenant
+                .charged_percent
+                .iter()
+                .map(|part| format!("{part:.1}"));
             println!(
-                "    {number}: spread {:.1}, worst second {:.1} %, {:.0} launches and {:.0} events a second ({:.2} % of the GPU)",
+                "    {number}: charged {} %, spread {:.1}, worst second {:.1} %; a second: {:.0} launches, {:.0} waited, {:.0} forced, {:.0} events ({:.2} % of the GPU)",
+                charged.collect::<Vec<_>>().join("/"),
                 tenant.spread,
                 tenant.worst_second_percent.unwrap_or(f64::NAN),
                 tenant.launches,
+                tenant.waits.0,
+                tenant.waits.1,
                 tenant.events,
                 tenant.events_percent,
             );
         }
-        println!(
-            "    {:.0} changes of contexts a second; the first container's launches waited {} times, {} forced",
-            row.switches, row.waits.0, row.waits.1
-        );
+        println!("    {:.0} changes of contexts a second", row.switches);
     }
     for figure in &row.figures {
         let (least, most) = figure.range;

@@ -24,6 +24,10 @@ pub struct Tenant {
     pub events: f64,
     /// What these took of the GPU's time, in per cent.
     pub events_percent: f64,
+    /// Per cent of each device that the limiter charged.
+    pub charged_percent: Vec<f64>,
+    /// Launches a second that waited, and that were let through without time for them.
+    pub waits: (f64, f64),
 }
 
 /// A figure besides.
@@ -60,8 +64,6 @@ pub struct Row {
     pub misses: Vec<String>,
     /// Changes of contexts a second on the first device, of the last seed.
     pub switches: f64,
-    /// Launches of the first container that waited, and that were let through without time for them, of the last seed.
-    pub waits: (u64, u64),
 }
 
 impl Row {
@@ -101,9 +103,6 @@ impl Row {
             switches: last
                 .and_then(|one| one.switches.first().copied())
                 .unwrap_or(0.0),
-            waits: last
-                .and_then(|one| one.waits.first().copied())
-                .unwrap_or((0, 0)),
         }
     }
 
@@ -148,6 +147,10 @@ impl Tenant {
             launches: sum(|got| got.launches),
             events: sum(|got| got.events),
             events_percent: sum(|got| got.event_cost) / cell.devices as f64,
+            charged_percent: (0..cell.devices)
+                .map(|device| mean(got().map(|got| got[device].charged / 10.0)))
+                .collect(),
+            waits: (sum(|got| got.waits), sum(|got| got.forced)),
         }
     }
 }

@@ -49,6 +49,11 @@ pub fn run(setup: &Setup) -> Result<Outcome> {
 }
 
 impl Stage {
+    /// How many GPUs there are.
+    pub(crate) fn devices(&self) -> usize {
+        self.setup.devices
+    }
+
     fn new(setup: &Setup) -> Result<Self> {
         let world = World::new(setup.params.clone(), setup.devices, setup.seed);
         let world: &'static World = Box::leak(Box::new(world));

@@ -183,9 +183,28 @@ pub fn idle_between(from: u64, to: u64, ns: u64) -> Program {
     })
 }
 
-/// On each of two devices a kernel that waits for the other one.
+/// On each of two devices a millisecond of work and then a kernel that waits for the other device's; waits for both.
 #[must_use]
 pub fn barriers(ns: u64) -> Program {
+    Rc::new(move |host| {
+        loop {
+            let barrier = host.task.world.barrier(2, 2 * US);
+            for device in 0..2 {
+                host.use_device(device);
+                host.launch(0, 1, 100, ns);
+                host.launch_barrier(0, 2, barrier);
+            }
+            for device in 0..2 {
+                host.use_device(device);
+                host.synchronise();
+            }
+        }
+    })
+}
+
+/// On each of two devices a kernel that waits for the other one's and then takes its time, without ever waiting for them.
+#[must_use]
+pub fn collectives(ns: u64) -> Program {
     Rc::new(move |host| {
         loop {
             let barrier = host.task.world.barrier(2, ns);

@@ -24,6 +24,7 @@ type Body = Coroutine<u64, (), ()>;
 #[derive(Clone, Copy, Debug, Default)]
 struct EventState {
     recording: u32,
+    device: usize,
     passed_at: Option<u64>,
     seen_at: u64,
 }
@@ -138,12 +139,18 @@ impl World {
         events.len() - 1
     }
 
-    /// It is about to be recorded; the number of the recording.
-    pub(crate) fn recording(&self, event: usize) -> u32 {
+    /// It is about to be recorded on a device; the number of the recording.
+    pub(crate) fn recording(&self, event: usize, device: usize) -> u32 {
         let state = &mut self.events.borrow_mut()[event];
         state.recording += 1;
+        state.device = device;
         state.passed_at = None;
         state.recording
+    }
+
+    /// Where it was recorded last.
+    pub(crate) fn device_of(&self, event: usize) -> usize {
+        self.events.borrow()[event].device
     }
 
     /// When the GPU has passed it, as far as a host sees that at `now` that has found everything done at `done_at`. `Err`: it was

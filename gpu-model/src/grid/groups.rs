@@ -2,8 +2,7 @@
 
 use super::{Cell, limit, weight, work};
 use crate::cell::Tenant;
-use crate::params::{MS, SECOND};
-use crate::workload;
+use crate::params::SECOND;
 
 pub(super) fn cells() -> Vec<Cell> {
     let mut cells = three();
@@ -89,27 +88,29 @@ fn processes() -> Vec<Cell> {
 /// Kernels on two devices that wait for each other.
 fn devices() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for percent in [10, 30, 50] {
-        let tenants = vec![Tenant::new(limit(percent), workload::barriers(MS))];
-        let asked = f64::from(percent) * 10.0;
-        let mut cell = Cell::new(
-            format!("devices-limits/barrier/{percent}"),
-            tenants,
-            &[asked],
-        );
-        cell.devices = 2;
-        cells.push(cell);
-    }
-    for (first, second) in [(25, 75), (50, 50)] {
-        let tenants = vec![
-            Tenant::new(weight(first), workload::barriers(MS)),
-            Tenant::new(weight(second), workload::barriers(MS)),
-        ];
-        let asked = [f64::from(first) * 10.0, f64::from(second) * 10.0];
-        let name = format!("devices-weights/barrier+barrier/{first}+{second}");
-        let mut cell = Cell::new(name, tenants, &asked).full();
-        cell.devices = 2;
-        cells.push(cell);
+    for name in ["barrier", "collective"] {
+        for percent in [10, 30, 50] {
+            let tenants = vec![Tenant::new(limit(percent), work(name))];
+            let asked = f64::from(percent) * 10.0;
+            let mut cell = Cell::new(
+                format!("devices-limits/{name}/{percent}"),
+                tenants,
+                &[asked],
+            );
+            cell.devices = 2;
+            cells.push(cell);
+        }
+        for (first, second) in [(25, 75), (50, 50)] {
+            let tenants = vec![
+                Tenant::new(weight(first), work(name)),
+                Tenant::new(weight(second), work(name)),
+            ];
+            let asked = [f64::from(first) * 10.0, f64::from(second) * 10.0];
+            let name = format!("devices-weights/{name}+{name}/{first}+{second}");
+            let mut cell = Cell::new(name, tenants, &asked).full();
+            cell.devices = 2;
+            cells.push(cell);
+        }
     }
     cells
 }

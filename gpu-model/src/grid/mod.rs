@@ -163,6 +163,8 @@ fn work(name: &str) -> Program {
         "sync100us" => workload::one_by_one(100 * US),
         "training" => workload::training(),
         "two-streams" => workload::on_streams(2, 100 * US),
+        "barrier" => workload::barriers(MS),
+        "collective" => workload::collectives(MS),
         "burst" => workload::bursts(1, MS),
         "inference" => workload::inference(),
         "decode" => workload::decode(),

@@ -5,6 +5,7 @@ use crate::cell::{Deed, Tenant};
 use crate::outcome::Outcome;
 use crate::params::{MS, SECOND, US};
 use crate::workload;
+use quota_daemon::model::Compute;
 
 /// When something happens, after the beginning.
 const FIRST: u64 = 4 * SECOND;
@@ -167,10 +168,32 @@ fn changed() -> Vec<Cell> {
         cell.figures = Some(figures);
         cell
     });
-    cells.into()
+    let mut cells = Vec::from(cells);
+    let wakes = |outcome: &Outcome| {
+        let got = &outcome.got[0][0];
+        let works = |step: &u64| {
+            let begin = FIRST + step * 10 * MS;
+            got.between(begin, begin + 10 * MS) > 900.0
+        };
+        let late = (0..100).find(works);
+        vec![Figure {
+            name: "until 10 ms are full of work, ms".into(),
+            value: late.map_or(f64::INFINITY, |step| step as f64 * 10.0),
+            goal: Some((0.0, 10.0)),
+        }]
+    };
+    for (name, rule) in [("raised", limit(99)), ("lifted", Compute::Free)] {
+        let tenants = vec![Tenant::new(limit(2), work("5ms"))];
+        let mut cell = Cell::new(format!("story/{name}/5ms"), tenants, &[]);
+        cell.asked = vec![None];
+        cell.deeds = vec![(FIRST, Deed::Rule(0, rule))];
+        cell.figures = Some(wakes);
+        cells.push(cell);
+    }
+    cells
 }
 
-/// A process is killed, or the daemon.
+/// Processes are killed, or the daemon.
 fn deaths() -> Vec<Cell> {
     let killed = |outcome: &Outcome| {
         let mut figures = Vec::new();
@@ -186,7 +209,7 @@ fn deaths() -> Vec<Cell> {
             ));
             let got = &outcome.got[tenant][0];
             figures.push(Figure {
-                name: format!("{} in the 100 ms of it, %", tenant + 1),
+                name: format!("{} in the first 100 ms of it, %", tenant + 1),
                 value: got.between(FIRST, FIRST + 100 * MS) / 10.0,
                 goal: None,
             });
@@ -218,10 +241,13 @@ fn deaths() -> Vec<Cell> {
     };
     let mut cells = Vec::new();
     for name in ["20us", "500us", "5ms"] {
-        let tenants = vec![Tenant::new(limit(30), work(name)); 3];
+        let mut tenants = vec![Tenant::new(limit(30), work(name)); 2];
+        tenants.push(Tenant::of(limit(30), 8, &work(name)));
         let mut cell = Cell::new(format!("story/killed/{name}"), tenants, &[]);
         cell.asked = vec![None; 3];
-        cell.deeds = vec![(FIRST, Deed::Kill(2, 0))];
+        // At odd moments: while they wait, hold an admission or a turn, and have events in flight.
+        let kill = |one: usize| (FIRST + one as u64 * 231_700_000, Deed::Kill(2, one));
+        cell.deeds = (0..8).map(kill).collect();
         cell.figures = Some(killed);
         cells.push(cell);
         let tenants = vec![
