@@ -381,20 +381,18 @@ impl Drop for Daemon<'_> {
         if std::thread::panicking() {
             eprintln!("--- log of the daemon\n{}---", self.log());
         }
-        self.unmount();
+        unmount_below(&self.state());
     }
 }
 
-impl Daemon<'_> {
-    /// What the daemon has mounted outlives it, for the next one; here there is none.
-    fn unmount(&self) {
-        let state = self.state().canonicalize().unwrap_or_default();
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-        for place in places.filter(|place| Path::new(place).starts_with(&state)) {
-            let path = std::ffi::CString::new(place).unwrap();
-            // SAFETY: a string that ends in a zero.
-            unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
-        }
+/// What a daemon has mounted outlives it, for the next one; here there is none.
+pub(crate) fn unmount_below(dir: &Path) {
+    let dir = dir.canonicalize().unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for place in places.filter(|place| dir.is_absolute() && Path::new(place).starts_with(&dir)) {
+        let path = std::ffi::CString::new(place).unwrap();
+        // SAFETY: a string that ends in a zero.
+        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
     }
 }

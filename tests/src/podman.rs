@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::daemon::unmount_below;
 
 /// No network, no limits beyond what a plain process has here, nothing outside the given directories.
 const CONFIG: &str = r#"
@@ -245,6 +246,16 @@ impl Drop for Podman {
             && !removed.status.success()
         {
             eprintln!("containers may be left: {}", text(&removed));
+        }
+        // What clears up after a container's end may still be at it, and podman leaves its storage mounted.
+        for dir in [self.runroot.path(), self.storage.path()] {
+            for _ in 0..40 {
+                unmount_below(dir);
+                if fs::remove_dir_all(dir).is_ok() || !dir.exists() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
         }
     }
 }
