@@ -1,9 +1,10 @@
 //! Images of other kinds.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use quota_tests::artefacts;
 use quota_tests::podman::text;
 
 use super::Case;
@@ -11,6 +12,7 @@ use super::stage::{Stage, limited};
 
 pub(crate) const CASES: &[Case] = &[
     ("an image without a distribution", small),
+    ("an image whose libraries lie in lib64", lib64),
     ("an image with a preload file of its own: env", by_variable),
     (
         "an image with a preload file of its own: none",
@@ -23,6 +25,39 @@ fn small(stage: &Stage<'_>) -> String {
     let rootfs = stage.files.join("small");
     let run = |mib| stage.run_in("a", &[], rootfs.to_str().unwrap(), &stage.hold("", mib));
     limited(&run(3000), &run(1500))
+}
+
+/// As on Red Hat's and SUSE's kin: with a loader that was built with `lib64`. Debian has one for another machine's use.
+fn lib64(stage: &Stage<'_>) -> String {
+    let built = Path::new("/usr/i686-linux-gnu/lib64");
+    if !built.join("ld-linux-x86-64.so.2").exists() {
+        return "skipped: no such loader here (libc6-amd64-i386-cross)".into();
+    }
+    let rootfs = copy_of_small(stage, "lib64");
+    let (debian, lib64) = (
+        rootfs.join("usr/lib/x86_64-linux-gnu"),
+        rootfs.join("usr/lib64"),
+    );
+    for entry in fs::read_dir(&debian).unwrap() {
+        let file = entry.unwrap().path();
+        fs::rename(&file, lib64.join(file.file_name().unwrap())).unwrap();
+    }
+    for name in ["ld-linux-x86-64.so.2", "libc.so.6"] {
+        fs::copy(built.join(name), lib64.join(name)).unwrap();
+    }
+    let driver = artefacts().sim.join("libcuda.so.1");
+    let driver = format!("--volume={}:/usr/lib64/libcuda.so.1:ro", driver.display());
+    let rootfs = rootfs.to_str().unwrap();
+    let run = |mib| stage.run_in("a", &[&driver], rootfs, &stage.hold("", mib));
+    limited(&run(3000), &run(1500))
+}
+
+fn copy_of_small(stage: &Stage<'_>, name: &str) -> PathBuf {
+    let rootfs = stage.files.join(name);
+    let mut copy = Command::new("cp");
+    copy.arg("-a").arg(stage.files.join("small")).arg(&rootfs);
+    assert!(copy.status().unwrap().success());
+    rootfs
 }
 
 /// Devices that preload otherwise, beside the daemon's own, for as long as this lives.
@@ -80,11 +115,8 @@ impl Drop for Other {
 }
 
 /// An image that preloads a library of its own.
-fn with_preload(stage: &Stage<'_>, name: &str, text: &str) -> std::path::PathBuf {
-    let rootfs = stage.files.join(name);
-    let mut copy = Command::new("cp");
-    copy.arg("-a").arg(stage.files.join("small")).arg(&rootfs);
-    assert!(copy.status().unwrap().success());
+fn with_preload(stage: &Stage<'_>, name: &str, text: &str) -> PathBuf {
+    let rootfs = copy_of_small(stage, name);
     fs::write(rootfs.join("etc/ld.so.preload"), text).unwrap();
     rootfs
 }
