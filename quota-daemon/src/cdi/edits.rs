@@ -1,8 +1,10 @@
 //! What a container is given with its device.
 
+use std::fs;
 use std::path::Path;
 
 use quota_abi::wire::CONTAINER_SOCKET;
+use rustix::fs::StatVfsMountFlags;
 use serde::Serialize;
 
 use super::keep;
@@ -96,6 +98,24 @@ impl Common<'_> {
     }
 }
 
+/// Why programs in a container would run without this library, though it is mounted.
+#[must_use]
+pub fn trouble_with(library: &Path) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let shown = library.display();
+    let readable = fs::metadata(library).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
+    if !readable {
+        return Some(format!(
+            "{shown} may not be read by every user: programs of other users in a container run without it; chmod 755 {shown}"
+        ));
+    }
+    let mounted = rustix::fs::statvfs(library).ok()?;
+    let noexec = mounted.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    noexec.then(|| {
+        format!("{shown} lies on a file system that is mounted noexec: no program can load it; install it elsewhere")
+    })
+}
+
 /// Of the library, whose pages are executed.
 const LIBRARY: [&str; 4] = ["ro", "nosuid", "nodev", "bind"];
 /// Of everything else. A runtime without root may not take away what the host's mount has of these.
@@ -186,6 +206,37 @@ mod tests {
         let none = edits(Preload::None);
         assert_eq!(places(&none), expected[..4]);
         assert_eq!(none.env.len(), 1);
+    }
+
+    #[test]
+    fn a_library_that_some_cannot_load_is_told() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libquota_shim.so");
+        fs::write(&library, b"").unwrap();
+        let mode = |mode| fs::set_permissions(&library, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o755);
+        assert_eq!(trouble_with(&library), None);
+        mode(0o750);
+        assert!(trouble_with(&library).unwrap().contains("chmod 755"));
+        // A file system from which nothing is run, where this machine has one that everybody can read.
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let noexec = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (place, options) = (fields.next()?, fields.nth(1)?);
+            options
+                .split(',')
+                .any(|one| one == "noexec")
+                .then_some(place)
+        });
+        let told: Vec<_> = noexec
+            .filter_map(|place| trouble_with(Path::new(place)))
+            .collect();
+        assert!(
+            told.iter()
+                .all(|text| text.contains("noexec") || text.contains("chmod")),
+            "{told:?}"
+        );
     }
 
     #[test]

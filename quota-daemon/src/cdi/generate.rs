@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::edits::{Common, Preload};
+use super::edits::{Common, Preload, trouble_with};
 use super::kind::{Kind, check_device};
 use super::spec::{Device, Spec};
 use super::{keep, write};
@@ -83,7 +82,9 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         preload: args.preload.unwrap_or(cdi.preload),
     };
     let spec = Spec::new(kind, devices(&common, &names, args.containers.is_empty())?);
-    warn(&common);
+    if let Some(trouble) = trouble_with(&library) {
+        tell(format_args!("{trouble}"));
+    }
     let Some(output) = &args.output else {
         return Ok(print(&spec.text())?);
     };
@@ -172,18 +173,6 @@ fn devices(common: &Common<'_>, names: &[String], all: bool) -> Result<Vec<Devic
         return Err(Stop::Usage(wrong));
     }
     Ok(devices)
-}
-
-/// What will not work, of which a file cannot tell.
-fn warn(common: &Common<'_>) {
-    let library = common.library.display();
-    let readable =
-        fs::metadata(common.library).is_ok_and(|it| it.permissions().mode() & 0o004 != 0);
-    if !readable {
-        tell(format_args!(
-            "{library} may not be read by every user: programs of other users in the container will run without it; chmod 755 {library}"
-        ));
-    }
 }
 
 fn tell(text: std::fmt::Arguments<'_>) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::edits::Common;
+use super::edits::{Common, trouble_with};
 use super::generate::has_device;
 use super::spec::Spec;
 use super::{Kind, Preload, keep, write};
@@ -50,6 +50,9 @@ impl Publisher {
             |wrong: String| format!("no devices are published in {}: {wrong}", folder.display());
         fs::create_dir_all(folder).map_err(|error| without(error.to_string()))?;
         let library = shim::find(library.as_deref()).map_err(|stop| without(stop.to_string()))?;
+        if let Some(trouble) = trouble_with(&library) {
+            tracing::warn!("{trouble}");
+        }
         Ok(Some(Self {
             folder: folder.clone(),
             kind: kind.clone(),

@@ -321,6 +321,9 @@ fn there_is_a_page_for_each_command() {
         "-why",
         "-status",
         "-check-config",
+        "-cdi",
+        "-cdi-generate",
+        "-cdi-list",
         "-man",
     ] {
         let page = folder.path().join(format!("quota-daemon{name}.1"));
