@@ -6,12 +6,13 @@ use quota_tests::{MIB, Work};
 
 use super::Case;
 use super::sharing::WORK;
-use super::stage::{CONTEXT, Stage, result};
+use super::stage::{CONTEXT, Stage, limited, result};
 
 pub(crate) const CASES: &[Case] = &[
     ("killed while it allocates, beside another", killed),
     ("started again under the same name", again),
     ("made by a command, and removed", transient),
+    ("the daemon is killed, and replaced", without_daemon),
 ];
 
 /// What the other one holds is all that is left, to the byte.
@@ -127,4 +128,23 @@ fn transient(stage: &Stage<'_>) -> String {
     let text = quota_tests::podman::text(&gone);
     assert!(text.contains(&stage.device("made")), "{text}");
     "limited; after `remove` podman knows no such device".into()
+}
+
+/// Who comes meanwhile is refused, and says why; who comes later finds the new daemon at the old place.
+fn without_daemon(stage: &Stage<'_>) -> String {
+    let id = stage.start("a", &[], &["sleep", "600"]);
+    let exec = |mib: u64| {
+        let mut command = stage.podman.command(&["exec", &id, "sh", "-c"]);
+        command.arg(stage.bare_hold("a", mib)).output().unwrap()
+    };
+    stage.daemon.kill9();
+    let refused = exec(100);
+    stage.daemon.restart();
+    let text = quota_tests::podman::text(&refused);
+    assert!(!refused.status.success(), "{text}");
+    let line = "no daemon at /run/gpu-quota/container/attach.sock for 5 s";
+    assert!(text.contains(line), "{text}");
+    limited(&exec(3000), &exec(1500));
+    stage.end(&id);
+    format!("\"{line}\", then limited")
 }
