@@ -81,6 +81,9 @@ pub struct Container {
     pub origin: Origin,
     /// Its socket.
     pub socket: String,
+    /// As it is named behind a container runtime's `--device`; `None`: the daemon publishes no device of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Registered processes that live.
     pub processes: u32,
     /// What was found wrong with what it wrote: damage that only it can have done.

@@ -108,9 +108,12 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         return Ok(json(&container)?);
     }
     let status = client.ask(&Request::Status)?;
-    Ok(print(
-        &containers(&[container], &status).show(Screen::stdout()),
-    )?)
+    let device = container.device.clone().filter(|_| args.create);
+    let mut text = containers(&[container], &status).show(Screen::stdout());
+    if let Some(device) = device {
+        text.push_str(&format!("podman or docker run: --device {device}\n"));
+    }
+    Ok(print(&text)?)
 }
 
 /// Which container to forget.

@@ -340,6 +340,7 @@ pub(crate) mod tests {
             name: name.into(),
             origin: Origin::Config,
             socket: "/x".into(),
+            device: None,
             processes: 2,
             damage: None,
             devices,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::edits::{Common, trouble_with};
 use super::generate::has_device;
+use super::kind::check_device;
 use super::spec::Spec;
 use super::{Kind, Preload, keep, write};
 use crate::config::{CdiSettings, Config};
@@ -60,6 +61,13 @@ impl Publisher {
             library,
             preload: *preload,
         }))
+    }
+
+    /// The device of a container, as it is named behind `--device`.
+    #[must_use]
+    pub fn device(&self, container: &model::Spec) -> Option<String> {
+        let has = has_device(container.origin) && check_device(&container.name).is_ok();
+        has.then(|| self.kind.device(&container.name))
     }
 
     /// Writes the file of a container.

@@ -43,6 +43,7 @@ fn status() -> Status {
             name: "team-a".into(),
             origin: Origin::Config,
             socket: "/x".into(),
+            device: None,
             processes: 2,
             damage: None,
             devices: vec![Share {

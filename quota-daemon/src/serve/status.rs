@@ -106,6 +106,10 @@ impl Core {
             name: name.to_owned(),
             origin: container.spec.origin,
             socket: self.socket(name).display().to_string(),
+            device: self
+                .publisher
+                .as_ref()
+                .and_then(|publisher| publisher.device(&container.spec)),
             processes: u32::try_from(container.clients.len()).unwrap_or(u32::MAX),
             damage: container.damage.clone(),
             devices: shares,

@@ -66,6 +66,7 @@ pub(super) fn container(name: &str, devices: Vec<Share>) -> Container {
         name: name.into(),
         origin: Origin::Config,
         socket: format!("/run/gpu-quota/containers/{name}/attach.sock"),
+        device: None,
         processes: 2,
         damage: None,
         devices,

@@ -45,6 +45,7 @@ impl Small {
             name: spec.name.clone(),
             origin: spec.origin,
             socket: String::new(),
+            device: None,
             processes: 0,
             damage: None,
             devices: vec![share],

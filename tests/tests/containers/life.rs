@@ -115,6 +115,8 @@ fn transient(stage: &Stage<'_>) -> String {
         .daemon
         .type_in(&["set", "made", "--create", "--memory", "1GiB"]);
     assert!(set.status.success(), "{set:?}");
+    let told = String::from_utf8_lossy(&set.stdout);
+    assert!(told.contains(&stage.device("made")), "{told}");
     stage.sim.allow("made", "1GiB");
     let run = |mib| stage.run("made", &[], &stage.hold("", mib));
     assert_eq!((result(&run(900)), result(&run(500))), (2, 0));

@@ -63,10 +63,15 @@ fn a_device_comes_and_goes_with_its_container() {
     let mut publishing = Publishing::start();
     assert_eq!(publishing.there(), set(&["a"]));
     let manager = publishing.daemon.manager();
-    manager.set(&made("by-set", false)).unwrap();
+    let report = manager.set(&made("by-set", false)).unwrap();
+    assert_eq!(
+        report.device.as_deref(),
+        Some("gpu-quota.io/container=by-set")
+    );
     manager.set(&made("by-run", true)).unwrap();
     // It can have none, and is served all the same.
-    manager.set(&made("_odd", false)).unwrap();
+    let odd = manager.set(&made("_odd", false)).unwrap();
+    assert_eq!(odd.device, None);
     assert_eq!(publishing.there(), set(&["a", "by-run", "by-set"]));
     manager.remove("by-run").unwrap();
     assert_eq!(publishing.there(), set(&["a", "by-set"]));
