@@ -194,7 +194,7 @@ fn place(output: &Path, kind: &Kind) -> PathBuf {
 fn put(path: &Path, spec: &Spec) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let hint = "be root, or name another directory with --output";
-    fs::create_dir_all(folder)
+    write::directory(folder)
         .with_context(|| format!("cannot make the directory {}; {hint}", folder.display()))?;
     // JSON is YAML, and what every runtime reads.
     write::atomically(path, spec.text().as_bytes()).with_context(|| {

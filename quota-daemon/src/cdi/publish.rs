@@ -49,7 +49,7 @@ impl Publisher {
         };
         let without =
             |wrong: String| format!("no devices are published in {}: {wrong}", folder.display());
-        fs::create_dir_all(folder).map_err(|error| without(error.to_string()))?;
+        write::directory(folder).map_err(|error| without(error.to_string()))?;
         let library = shim::find(library.as_deref()).map_err(|stop| without(stop.to_string()))?;
         if let Some(trouble) = trouble_with(&library) {
             tracing::warn!("{trouble}");

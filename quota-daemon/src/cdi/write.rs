@@ -5,6 +5,18 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+/// Makes a directory for all to read, whatever the umask. One that is there keeps its mode.
+///
+/// # Errors
+/// The kernel refuses.
+pub(super) fn directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
+
 /// Puts a file in place, for all to read and nobody but its owner to write. One that says the same is left as it is: running
 /// containers may have it mounted.
 ///
@@ -70,6 +82,20 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         atomically(&path, b"two").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o644);
+    }
+
+    #[test]
+    fn a_directory_that_is_there_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        let fresh = folder.path().join("a/b");
+        directory(&fresh).unwrap();
+        assert_eq!(mode(&fresh), 0o755);
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o700)).unwrap();
+        directory(&fresh).unwrap();
+        assert_eq!(mode(&fresh), 0o700);
+        fs::write(folder.path().join("file"), b"").unwrap();
+        assert!(directory(&folder.path().join("file/a")).is_err());
     }
 
     #[test]
