@@ -176,7 +176,7 @@ impl<'a> Host<'a> {
 
     /// Puts work on a stream; waits where the stream holds as much as it can.
     fn put(&self, stream: usize, ns: u64, what: What) -> CUresult {
-        let world = self.task.world;
+        let world = &self.task.world;
         let (device, context) = (self.device.get(), self.context());
         let full = |held: &mut crate::device::Device| {
             let submitted = held.submitted(context, stream);
@@ -210,7 +210,7 @@ impl<'a> Host<'a> {
         }
         self.task.pass(self.task.world.params.call);
         let (device, context) = (self.device.get(), self.context());
-        let world = self.task.world;
+        let world = &self.task.world;
         for stream in 0..world.device(device, |device| device.streams(context)) {
             let submitted = world.device(device, |device| device.submitted(context, stream));
             self.task.wait_for(device, context, stream, submitted);
@@ -246,7 +246,7 @@ impl<'a> Host<'a> {
     /// GPU time used so far by a process with these contexts, on the current device.
     pub(crate) fn used_on(&self, contexts: &[usize]) -> u64 {
         let (device, now) = (self.device.get(), self.now());
-        let world = self.task.world;
+        let world = &self.task.world;
         world.device(device, |held| held.used_so_far(contexts[device], now))
     }
 
@@ -258,7 +258,7 @@ impl<'a> Host<'a> {
     }
 
     fn record_on(&self, event: usize, device: usize, stream: usize) {
-        let world = self.task.world;
+        let world = &self.task.world;
         self.task.pass(world.params.call);
         let recording = world.recording(event, device);
         let on = (device, self.process.contexts[device], stream);

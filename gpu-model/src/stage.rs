@@ -24,7 +24,7 @@ pub(crate) struct Running {
 
 /// A cell while it runs.
 pub(crate) struct Stage {
-    pub(crate) world: &'static World,
+    pub(crate) world: Rc<World>,
     pub(crate) clients: Vec<Rc<Client>>,
     /// Processes by container.
     pub(crate) processes: Vec<Vec<Running>>,
@@ -56,7 +56,7 @@ impl Stage {
 
     fn new(setup: &Setup) -> Result<Self> {
         let world = World::new(setup.params.clone(), setup.devices, setup.seed);
-        let world: &'static World = Box::leak(Box::new(world));
+        let world = Rc::new(world);
         let mut clients = Vec::new();
         for (number, tenant) in (1..).zip(&setup.tenants) {
             let ruled = setup.scheme.is_ruled();
@@ -70,8 +70,8 @@ impl Stage {
         }
         daemon::rule(&clients);
         let mut stage = Self {
+            run: Run::new(world.clone()),
             world,
-            run: Run::new(world),
             clients,
             processes: Vec::new(),
             setup: setup.clone(),
@@ -105,7 +105,7 @@ impl Stage {
             let pid = self.pids;
             let (slot, owner) = client.container.seat(pid)?;
             client.living.borrow_mut().push(owner);
-            let (world, streams) = (self.world, self.setup.streams);
+            let (world, streams) = (&self.world, self.setup.streams);
             let contexts: Vec<_> = (0..self.setup.devices)
                 .map(|device| world.device(device, |device| device.context(streams)))
                 .collect();
@@ -128,6 +128,7 @@ impl Stage {
             let mut threads = Vec::new();
             for program in programs {
                 let (process, seed) = (process.clone(), self.setup.seed);
+                let world = world.clone();
                 // Not all at the same moment.
                 let begins = START + u64::from(pid) * 137_000;
                 threads.push(self.run.spawn(begins, move |number, now, yielder| {
@@ -150,7 +151,7 @@ impl Stage {
             return;
         }
         let (clients, devices) = (self.clients.clone(), self.setup.devices);
-        let (world, seed) = (self.world, self.setup.seed);
+        let (world, seed) = (self.world.clone(), self.setup.seed);
         let settings = Settings {
             turns: self.setup.scheme == Scheme::Turns,
         };
@@ -197,7 +198,7 @@ impl Stage {
                 self.clients[tenant].compute.set(compute);
                 daemon::rule(&self.clients);
                 for client in &self.clients {
-                    client.container.wake(self.world, now);
+                    client.container.wake(&self.world, now);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! What every thread of a host does: let time pass, sleep, wait.
 
 use core::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use crate::device::NEVER;
 use crate::params::Spread;
@@ -9,7 +10,7 @@ use crate::world::{World, Yield};
 /// A thread of a host.
 pub struct Task<'a> {
     /// Where it lives.
-    pub world: &'static World,
+    pub world: Rc<World>,
     yielder: &'a Yield,
     /// Its number.
     pub number: usize,
@@ -21,13 +22,7 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// A thread that begins.
     #[must_use]
-    pub fn new(
-        world: &'static World,
-        number: usize,
-        now: u64,
-        yielder: &'a Yield,
-        seed: u64,
-    ) -> Self {
+    pub fn new(world: Rc<World>, number: usize, now: u64, yielder: &'a Yield, seed: u64) -> Self {
         let seed = seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let task = Self {
             world,

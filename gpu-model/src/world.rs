@@ -7,6 +7,7 @@
 use core::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
@@ -277,14 +278,14 @@ impl World {
 
 /// The world with its threads.
 pub struct Run {
-    world: &'static World,
+    world: Rc<World>,
     bodies: Vec<Option<Body>>,
 }
 
 impl Run {
     /// One without threads.
     #[must_use]
-    pub fn new(world: &'static World) -> Self {
+    pub fn new(world: Rc<World>) -> Self {
         Self {
             world,
             bodies: Vec::new(),
