@@ -20,15 +20,37 @@ pub fn tables(rows: &[Row]) -> String {
         summary(&mut text, scheme, &of_scheme);
     }
     for group in ["alone", "pair-weights", "pair-limits"] {
-        for scheme in &schemes {
+        // Under limits the other schemes do what they do under weights, which are limits to them.
+        let shown = if group == "pair-limits" {
+            1
+        } else {
+            schemes.len()
+        };
+        for scheme in schemes
+            .iter()
+            .filter(|scheme| has(rows, group, scheme))
+            .take(shown)
+        {
             let here = |row: &&Row| row.scheme == *scheme && parts(&row.cell).0 == group;
             let of_group: Vec<_> = rows.iter().filter(here).collect();
             crossed(&mut text, group, scheme, &of_group);
         }
     }
-    rest(&mut text, rows, &schemes);
+    // `limit` is the limiter where there is no daemon, so in other cells than these.
+    let others: Vec<_> = schemes
+        .iter()
+        .copied()
+        .filter(|scheme| *scheme != "limit")
+        .collect();
+    rest(&mut text, rows, &others);
     stories(&mut text, rows);
+    events(&mut text, rows);
     text
+}
+
+fn has(rows: &[Row], group: &str, scheme: &str) -> bool {
+    let mut rows = rows.iter();
+    rows.any(|row| row.scheme == scheme && parts(&row.cell).0 == group)
 }
 
 /// Group, works and shares of a cell's name.
@@ -160,4 +182,31 @@ fn stories(text: &mut String, rows: &[Row]) {
         }
     }
     text.push('\n');
+}
+
+/// What measuring costs the GPU, where it costs the most.
+fn events(text: &mut String, rows: &[Row]) {
+    let own = |row: &&Row| matches!(row.scheme, "limit" | "turns" | "slices");
+    let mut tenants: Vec<_> = rows
+        .iter()
+        .filter(own)
+        .flat_map(|row| row.tenants.iter().map(move |tenant| (row, tenant)))
+        .collect();
+    tenants.sort_by(|one, other| other.1.events.total_cmp(&one.1.events));
+    let twenty = tenants
+        .iter()
+        .filter(|(row, _)| row.cell.starts_with("alone/20us/"))
+        .max_by(|one, other| one.1.events.total_cmp(&other.1.events));
+    let _ = writeln!(text, "### Events\n");
+    let _ = writeln!(
+        text,
+        "| | scheme | events a second | of the GPU's time |\n|---|---|--:|--:|"
+    );
+    for (row, tenant) in tenants.iter().take(3).chain(twenty) {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.0} | {:.2} % |",
+            row.cell, row.scheme, tenant.events, tenant.events_percent
+        );
+    }
 }

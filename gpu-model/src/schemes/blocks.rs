@@ -68,7 +68,7 @@ impl Blocks {
             let (since, before) = state.used[0];
             if since < now {
                 // Whole per cent, as NVML tells it.
-                let busy = (used - before) as f64 / (now - since) as f64;
+                let busy = used.saturating_sub(before) as f64 / (now - since) as f64;
                 let busy = (busy * 100.0).round() / 100.0;
                 let change = self.share / busy.max(0.005);
                 state.rate *= change.clamp(0.7, 1.4);
@@ -101,7 +101,8 @@ impl Scheme for Blocks {
                     reason = "a time that is not negative; what is too long ends with the next look"
                 )]
                 let wait = ((1.0 - tokens) / rate) as u64;
-                host.task.sleep_until((host.now() + wait).min(looks_at));
+                host.task
+                    .sleep_until(host.now().saturating_add(wait).min(looks_at));
             }
             self.state.borrow_mut().tokens -= blocks as f64;
         }

@@ -4,13 +4,17 @@
 //! tests are, with the crates optimised on which its speed depends: a release build of everything that the daemon needs takes
 //! longer than the whole grid.
 
+use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
 use super::real;
 use crate::workspace;
+
+/// Behind this line of the document are the tables.
+const TABLES: &str = "<!-- below: cargo xtask bench share --doc -->";
 
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,6 +49,9 @@ pub struct Args {
     /// Print the tables that docs/benchmarks-share.md holds.
     #[arg(long)]
     markdown: bool,
+    /// Write these tables into docs/benchmarks-share.md, in place of those that are there.
+    #[arg(long, conflicts_with = "real")]
+    doc: bool,
     /// Print the worst second, events and waits too.
     #[arg(long)]
     verbose: bool,
@@ -56,8 +63,7 @@ pub struct Args {
 /// When the model cannot be built or a cell cannot be run. A missed goal is shown, and is no error.
 pub(super) fn run(args: &Args) -> Result<()> {
     let folder = workspace::target().join("bench");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     if args.real {
         return real::beside(&real::Beside {
             full: args.full,
@@ -85,15 +91,56 @@ pub(super) fn run(args: &Args) -> Result<()> {
     for parameter in &args.set {
         command.args(["--set", parameter]);
     }
-    for (flag, given) in [("--markdown", args.markdown), ("--verbose", args.verbose)] {
+    let markdown = args.markdown || args.doc;
+    for (flag, given) in [("--markdown", markdown), ("--verbose", args.verbose)] {
         if given {
             command.arg(flag);
         }
     }
-    let status = command
-        .status()
+    if args.doc {
+        command.stdout(Stdio::piped());
+    }
+    let output = command
+        .spawn()
+        .and_then(std::process::Child::wait_with_output)
         .with_context(|| format!("cannot start {}", cargo.display()))?;
-    ensure!(status.success(), "the model ended with {status}");
+    ensure!(
+        output.status.success(),
+        "the model ended with {}",
+        output.status
+    );
+    if args.doc {
+        write_into_doc(&String::from_utf8(output.stdout)?)?;
+    }
     eprintln!("written to {}", file.display());
     Ok(())
+}
+
+/// Puts tables in place of those that the document has.
+fn write_into_doc(tables: &str) -> Result<()> {
+    let path = workspace::root().join("docs/benchmarks-share.md");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = replaced(&text, tables)
+        .with_context(|| format!("{} has no line {TABLES:?}", path.display()))?;
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// All up to the line behind which the tables are, and then these.
+fn replaced(text: &str, tables: &str) -> Option<String> {
+    let (before, _) = text.split_once(TABLES)?;
+    Some(format!("{before}{TABLES}\n\n{}\n", tables.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_take_the_place_of_those_before() {
+        let text = format!("# Shares\n\n{TABLES}\n\nold\n");
+        let new = replaced(&text, "| new |\n\n").unwrap();
+        assert_eq!(new, format!("# Shares\n\n{TABLES}\n\n| new |\n"));
+        assert_eq!(replaced("# Shares\n", ""), None);
+    }
 }
