@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::row::Row;
+use crate::row::{Figure, Row};
 
 /// All tables of some rows.
 #[must_use]
 pub fn tables(rows: &[Row]) -> String {
     let mut text = String::new();
-    let mut schemes: Vec<&str> = Vec::new();
-    for row in rows {
-        if !schemes.contains(&row.scheme) {
-            schemes.push(row.scheme);
-        }
-    }
+    let known = ["limit", "turns", "slices", "blocks", "wall", "bare"];
+    let there = |scheme: &&str| rows.iter().any(|row| row.scheme == *scheme);
+    let schemes: Vec<_> = known.into_iter().filter(there).collect();
     for scheme in &schemes {
         let of_scheme: Vec<_> = rows.iter().filter(|row| row.scheme == *scheme).collect();
         summary(&mut text, scheme, &of_scheme);
@@ -43,7 +40,7 @@ pub fn tables(rows: &[Row]) -> String {
         .filter(|scheme| *scheme != "limit")
         .collect();
     rest(&mut text, rows, &others);
-    stories(&mut text, rows);
+    stories(&mut text, rows, &schemes);
     events(&mut text, rows);
     text
 }
@@ -147,41 +144,51 @@ fn rest(text: &mut String, rows: &[Row], schemes: &[&str]) {
     text.push('\n');
 }
 
-fn stories(text: &mut String, rows: &[Row]) {
-    let stories: Vec<_> = rows.iter().filter(|row| !row.figures.is_empty()).collect();
-    if stories.is_empty() {
+/// What happens in stories: figures by scheme.
+fn stories(text: &mut String, rows: &[Row], schemes: &[&str]) {
+    let told: Vec<_> = rows.iter().filter(|row| !row.figures.is_empty()).collect();
+    let here = |scheme: &&str| told.iter().any(|row| row.scheme == *scheme);
+    let schemes: Vec<_> = schemes.iter().copied().filter(here).collect();
+    let Some(first) = schemes.first() else {
         return;
-    }
+    };
     let _ = writeln!(text, "### Stories\n");
-    let _ = writeln!(
-        text,
-        "| | scheme | figure | | goal |\n|---|---|---|--:|---|"
-    );
-    for row in stories {
-        let works = row.cell.trim_start_matches("story/");
-        for figure in &row.figures {
-            let (least, most) = figure.range;
+    let _ = writeln!(text, "| | | goal | {} |", schemes.join(" | "));
+    let _ = writeln!(text, "|---|---|---|{}", "--:|".repeat(schemes.len()));
+    for row in told.iter().filter(|row| row.scheme == *first) {
+        let mut name = row.cell.trim_start_matches("story/");
+        for (index, figure) in row.figures.iter().enumerate() {
             let goal = figure.goal.map_or(String::new(), |(from, to)| {
-                let missed = if least < from || most > to {
-                    " **x**"
-                } else {
-                    ""
-                };
-                format!("{from:.0} to {to:.0}{missed}")
+                format!("{:.0} to {to:.0}", from.max(0.0))
             });
-            let value = if most - least >= 0.1 {
-                format!("{:.1} ({least:.1} to {most:.1})", figure.value)
-            } else {
-                format!("{:.1}", figure.value)
-            };
-            let _ = writeln!(
-                text,
-                "| {works} | {} | {} | {value} | {goal} |",
-                row.scheme, figure.name
-            );
+            let _ = write!(text, "| {name} | {} | {goal} |", figure.name);
+            name = "";
+            for scheme in &schemes {
+                let found = told
+                    .iter()
+                    .find(|other| other.cell == row.cell && other.scheme == *scheme);
+                let value = found
+                    .and_then(|row| row.figures.get(index))
+                    .map(figure_text);
+                let _ = write!(text, " {} |", value.unwrap_or_default());
+            }
+            text.push('\n');
         }
     }
     text.push('\n');
+}
+
+fn figure_text(figure: &Figure) -> String {
+    let (least, most) = figure.range;
+    let missed = match figure.goal {
+        Some((from, to)) if least < from || most > to => " **x**",
+        _ => "",
+    };
+    if most - least >= 0.1 {
+        format!("{:.1} ({least:.1} to {most:.1}){missed}", figure.value)
+    } else {
+        format!("{:.1}{missed}", figure.value)
+    }
 }
 
 /// What measuring costs the GPU, where it costs the most.

@@ -91,6 +91,10 @@ fn jobs(plan: &Plan, cells: &[Cell]) -> Vec<(usize, Scheme)> {
             continue;
         }
         for scheme in &plan.schemes {
+            // What happens there is the daemon's doing.
+            if cell.figures.is_some() && !scheme.is_ruled() {
+                continue;
+            }
             let job = (index, cell.setup(*scheme, 0).scheme);
             if !jobs.contains(&job) {
                 jobs.push(job);
