@@ -286,8 +286,9 @@ impl Device {
         let Some(here) = self.contexts.get(self.current) else {
             return;
         };
-        let idle = self.running.is_empty() && !here.has_work(now);
-        if idle || now >= self.slice_end {
+        let nothing = self.running.is_empty() && !here.has_work(now);
+        // Who comes to an idle GPU begins a slice.
+        if nothing || now >= self.slice_end && !self.idle {
             let count = self.contexts.len();
             let other = (1..count)
                 .map(|step| (self.current + step) % count)
@@ -462,5 +463,111 @@ impl Context {
             }
             _ => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::{MS, US};
+
+    /// One with so many contexts of two streams.
+    fn device(contexts: usize) -> Device {
+        let params = Params {
+            slice: 1_000 * US,
+            switch: 10 * US,
+            event: US,
+            ..Params::default()
+        };
+        let mut device = Device::new(&params);
+        for _ in 0..contexts {
+            device.context(2);
+        }
+        device
+    }
+
+    /// When each event passed, of all that happens.
+    fn run(device: &mut Device) -> Vec<(usize, u64)> {
+        let (mut notices, mut passed) = (Vec::new(), Vec::new());
+        while device.next() != NEVER {
+            let now = device.next();
+            device.step(&mut notices);
+            for notice in notices.drain(..) {
+                if let Notice::Passed(event, _) = notice {
+                    passed.push((event, now));
+                }
+            }
+        }
+        passed
+    }
+
+    #[test]
+    fn a_stream_runs_in_order_and_two_streams_side_by_side() {
+        let mut device = device(1);
+        for (stream, ns) in [(0, 300 * US), (0, 200 * US), (1, 400 * US)] {
+            device.push(0, stream, 0, ns, What::Kernel);
+        }
+        device.push(0, 0, 0, 0, What::Event(1, 1));
+        device.push(0, 1, 0, 0, What::Event(2, 1));
+        assert_eq!(run(&mut device), [(2, 401 * US), (1, 501 * US)]);
+        // A union, not a sum.
+        assert_eq!(device.used_so_far(0, MS), 500 * US);
+    }
+
+    #[test]
+    fn contexts_with_work_take_slices_and_idle_ones_none() {
+        let mut device = device(3);
+        device.push(0, 0, 0, 2_500 * US, What::Kernel);
+        device.push(0, 0, 0, 0, What::Event(1, 1));
+        device.push(2, 0, 0, 1_500 * US, What::Kernel);
+        device.push(2, 0, 0, 0, What::Event(2, 1));
+        // 1000 of the first, 1000 of the other, 1000, 500 and the event, 500; a change takes 10 each time.
+        let changes = 10 * US;
+        let other = 3_501 * US + 3 * changes;
+        let first = other + changes + 501 * US;
+        assert_eq!(run(&mut device), [(2, other), (1, first)]);
+        assert_eq!(device.used_so_far(0, 10 * MS), 2_500 * US);
+        assert_eq!(device.used_so_far(1, 10 * MS), 0);
+    }
+
+    #[test]
+    fn an_event_on_an_idle_stream_passes_beside_anothers_work_or_waits_for_it() {
+        for passes in [true, false] {
+            let mut device = device(2);
+            device.idle_events_pass = passes;
+            device.push(0, 0, 0, 900 * US, What::Kernel);
+            device.push(1, 0, 100 * US, 0, What::Event(1, 1));
+            let at = if passes { 100 * US } else { 911 * US };
+            assert_eq!(run(&mut device), [(1, at)]);
+        }
+    }
+
+    #[test]
+    fn a_barrier_spins_until_it_is_released_also_while_others_have_their_slices() {
+        let mut device = device(2);
+        device.push(0, 0, 0, 0, What::Barrier(7));
+        device.push(0, 0, 0, 0, What::Event(1, 1));
+        device.push(1, 0, 0, 1_500 * US, What::Kernel);
+        let mut notices = Vec::new();
+        while device.next() < 5 * MS {
+            device.step(&mut notices);
+        }
+        assert!(
+            notices
+                .iter()
+                .any(|notice| matches!(notice, Notice::Arrived(7, 0, 0)))
+        );
+        assert!(
+            !notices
+                .iter()
+                .any(|notice| matches!(notice, Notice::Passed(..)))
+        );
+        device.release(0, 0, 100 * US, 5 * MS);
+        assert_eq!(run(&mut device), [(1, 5_101 * US)]);
+        // All but the other's work and the changes.
+        assert_eq!(
+            device.used_so_far(0, 6 * MS),
+            5_100 * US - 1_500 * US - 40 * US
+        );
     }
 }

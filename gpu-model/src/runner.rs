@@ -1,11 +1,12 @@
 //! Runs many cells, on all processors.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::cell::Scheme;
 use crate::grid::{self, Cell};
@@ -53,7 +54,7 @@ pub fn run(plan: &Plan, mut done: impl FnMut(&Row)) -> Result<Vec<Row>> {
                 // Programs stay on the thread that made them.
                 let cells = grid::all();
                 while let Some((cell, scheme)) = jobs.get(next.fetch_add(1, Relaxed)).copied() {
-                    match one(plan, &cells[cell], scheme) {
+                    match told(plan, &cells[cell], scheme) {
                         Ok(row) => drop(send.send((cell, scheme, row))),
                         Err(error) => {
                             next.store(usize::MAX / 2, Relaxed);
@@ -102,6 +103,14 @@ fn jobs(plan: &Plan, cells: &[Cell]) -> Vec<(usize, Scheme)> {
         }
     }
     jobs
+}
+
+/// A panic of the limiter or the controller is a finding: it is told of which cell.
+fn told(plan: &Plan, cell: &Cell, scheme: Scheme) -> Result<Row> {
+    let caught = panic::catch_unwind(AssertUnwindSafe(|| one(plan, cell, scheme)));
+    caught
+        .unwrap_or_else(|_| Err(anyhow!("it panicked")))
+        .with_context(|| format!("in {} under {}", cell.name, scheme.name()))
 }
 
 fn one(plan: &Plan, cell: &Cell, scheme: Scheme) -> Result<Row> {
