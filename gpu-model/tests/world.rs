@@ -6,6 +6,7 @@ use gpu_model::params::{MS, SECOND, US};
 use gpu_model::{stage, workload};
 use quota_daemon::model::Compute;
 
+#[expect(clippy::unwrap_used, reason = "a test")]
 fn run(scheme: Scheme, tenants: Vec<Tenant>, seed: u64) -> Outcome {
     let setup = Setup {
         warm_up: 100 * MS,
