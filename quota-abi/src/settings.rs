@@ -1,5 +1,7 @@
 //! The variables of a quota: what they say for each device, or why they are refused.
 
+mod cgpu;
+
 use core::fmt;
 
 use crate::spelling::{self, Ppm, Wrong};
@@ -49,6 +51,14 @@ impl Settings {
         let memory = (!self.memory.covers(number, uuid)).then_some(&self.memory.origin);
         let compute = (!self.compute.covers(number, uuid)).then_some(&self.compute.origin);
         memory.or(compute).cloned().map(Uncovered)
+    }
+
+    /// The variables of other tools that a limit was read from.
+    pub fn foreign(&self) -> impl Iterator<Item = &str> {
+        let origins = [&self.memory.origin, &self.compute.origin];
+        let names = origins.map(|origin| origin.variable.as_str());
+        let foreign = |name: &&str| !name.is_empty() && !name.starts_with("GPU_QUOTA_");
+        names.into_iter().filter(foreign)
     }
 
     /// Every device that is named, by number or by UUID.
@@ -278,10 +288,12 @@ impl std::error::Error for Refusal {}
 /// Reads the settings; `variable` gives the bytes of a variable, if it is set.
 pub fn read<'a>(variable: impl Fn(&str) -> Option<&'a [u8]>) -> Result<Settings, Refusal> {
     let reader = Reader { variable };
+    let mut memory = reader.limits("GPU_QUOTA_MEMORY", "4GiB", spelling::size, &MEMORY)?;
+    if memory.is_empty() {
+        memory = cgpu::memory(&reader)?;
+    }
     Ok(Settings {
-        memory: reader
-            .limits("GPU_QUOTA_MEMORY", "4GiB", spelling::size, &MEMORY)?
-            .whole_units(),
+        memory: memory.whole_units(),
         compute: reader.limits("GPU_QUOTA_COMPUTE", "30%", spelling::share, &COMPUTE)?,
         group: reader.read("GPU_QUOTA_GROUP", "team-a", text)?,
         context: reader.read("GPU_QUOTA_CONTEXT", "400MiB", spelling::size_or_zero)?,
@@ -373,6 +385,7 @@ impl<'a, F: Fn(&str) -> Option<&'a [u8]>> Reader<F> {
         let mut limits = PerDevice::default();
         if let Some(value) = self.read(alias.name, alias.example, alias.value)? {
             limits.rows.push((Device::Every, value));
+            limits.origin.variable = alias.name.to_owned();
         }
         for number in 0..ALIASES {
             let name = format!("{}_{number}", alias.name);

@@ -7,7 +7,7 @@ pub type Ppm = u32;
 /// A whole device.
 pub const WHOLE: Ppm = 1_000_000;
 /// Larger sizes are typing errors; and sums over a group's processes stay far from overflow.
-const LARGEST: u64 = 1 << 60;
+pub(crate) const LARGEST: u64 = 1 << 60;
 
 /// Digits after the point: with more, a number that is not too large could be one here.
 const FINEST: usize = 15;
@@ -160,6 +160,21 @@ pub fn alias_share(text: &str) -> Result<Option<Ppm>, Wrong> {
         0 => Ok(None),
         percent @ 1..=100 => share(text).map(|ppm| ppm.filter(|_| percent > 0)),
         _ => Err(Wrong::MoreThanWhole),
+    }
+}
+
+/// A whole number without a unit, more than zero.
+pub fn count(text: &str) -> Result<u64, Wrong> {
+    let number = Number::split(text)?;
+    if number.scale != 1 {
+        return Err(Wrong::Number);
+    }
+    if !number.unit.is_empty() {
+        return Err(Wrong::Unit);
+    }
+    match number.times(1)? {
+        0 => Err(Wrong::Zero),
+        count => Ok(count),
     }
 }
 

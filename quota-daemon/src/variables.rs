@@ -24,6 +24,14 @@ const READ: [&str; 15] = [
 /// What other shims read: as they are, or with `_` and a device's number of at most two digits behind them.
 const ALIASES: [&str; 2] = ["CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT"];
 
+/// What cGPU reads.
+const CGPU: [&str; 4] = [
+    "ALIYUN_COM_GPU_MEM_CONTAINER",
+    "ALIYUN_COM_GPU_MEM_DEV",
+    "ALIYUN_COM_GPU_MEM_UNIT",
+    "CGPU_DISABLE",
+];
+
 /// What the repository's own tests are told by.
 const TESTS: [&str; 3] = [
     "GPU_QUOTA_DIST",
@@ -46,7 +54,9 @@ pub struct Unknown {
 /// Whether this variable says something about a quota.
 #[must_use]
 pub fn is_read(name: &str) -> bool {
-    READ.contains(&name) || ALIASES.into_iter().any(|alias| is_alias(name, alias))
+    READ.contains(&name)
+        || CGPU.contains(&name)
+        || ALIASES.into_iter().any(|alias| is_alias(name, alias))
 }
 
 /// Those of `names` that were meant for us and are not read.

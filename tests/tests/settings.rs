@@ -304,6 +304,82 @@ fn aliases() {
     );
 }
 
+/// cGPU's variables: the container's part of each device, in the unit in which the device is counted.
+#[test]
+fn aliases_of_cgpu() {
+    let sim = Sim::new();
+    for (variables, bytes) in [
+        (
+            &[
+                ("ALIYUN_COM_GPU_MEM_CONTAINER", "2"),
+                ("ALIYUN_COM_GPU_MEM_DEV", "24"),
+            ][..],
+            2 * GIB,
+        ),
+        (
+            &[
+                ("ALIYUN_COM_GPU_MEM_CONTAINER", "512"),
+                ("ALIYUN_COM_GPU_MEM_UNIT", "MiB"),
+            ],
+            512 * MIB,
+        ),
+        (
+            &[
+                ("ALIYUN_COM_GPU_MEM_CONTAINER", "2"),
+                ("CGPU_DISABLE", "true"),
+            ],
+            WHOLE,
+        ),
+    ] {
+        assert_eq!(total_under(&sim, variables), bytes, "{variables:?}");
+    }
+    // Two of what: nobody can tell.
+    is_refused(
+        &sim,
+        &[("ALIYUN_COM_GPU_MEM_CONTAINER", "2")],
+        "ALIYUN_COM_GPU_MEM_DEV",
+        "16",
+    );
+}
+
+/// Who comes with another tool's variables is told so once, if they ask; the effect is the same, as [`aliases`] and
+/// `gpu_time::the_alias_limits` show.
+#[test]
+fn names_of_other_tools_are_noted_in_one_line() {
+    let sim = Sim::new();
+    let told = |variables: &[(&str, &str)]| {
+        let mut client = sim.client("init").env("GPU_QUOTA_LOG", "info");
+        for (variable, value) in variables {
+            client = client.env(variable, value);
+        }
+        let finished = client.run().ok();
+        let lines = finished.stderr.lines();
+        let noted = lines
+            .filter(|line| line.contains("following"))
+            .map(String::from);
+        noted.collect::<Vec<_>>()
+    };
+    let hami = told(&[
+        ("CUDA_DEVICE_MEMORY_LIMIT", "1g"),
+        ("CUDA_DEVICE_SM_LIMIT", "30"),
+    ]);
+    assert_eq!(hami.len(), 1, "{hami:?}");
+    assert!(
+        hami[0].contains("CUDA_DEVICE_MEMORY_LIMIT and CUDA_DEVICE_SM_LIMIT"),
+        "{hami:?}"
+    );
+    let cgpu = told(&[
+        ("ALIYUN_COM_GPU_MEM_CONTAINER", "2"),
+        ("ALIYUN_COM_GPU_MEM_DEV", "24"),
+    ]);
+    assert_eq!(cgpu.len(), 1, "{cgpu:?}");
+    assert!(
+        cgpu[0].contains("ALIYUN_COM_GPU_MEM_CONTAINER;"),
+        "{cgpu:?}"
+    );
+    assert!(told(&[("GPU_QUOTA_MEMORY", "1GiB")]).is_empty());
+}
+
 #[test]
 fn aliases_by_device() {
     let sim = Sim::new().with("GPU_SIM_DEVICES", "2");

@@ -47,7 +47,8 @@ unsafe extern "C" {
 /// A program that writes its title over that memory leaves nothing that looks like a setting of ours.
 #[cold]
 fn first_variable(name: &str) -> Option<&'static [u8]> {
-    if !name.starts_with("GPU_QUOTA_") && !name.starts_with("CUDA_DEVICE_") {
+    let ours = ["GPU_QUOTA_", "CUDA_DEVICE_", "ALIYUN_COM_GPU_", "CGPU_"];
+    if !ours.iter().any(|prefix| name.starts_with(prefix)) {
         return None;
     }
     let all = INITIAL.get_or_init(|| std::fs::read("/proc/self/environ").unwrap_or_default());

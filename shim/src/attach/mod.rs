@@ -48,6 +48,16 @@ pub(crate) fn attach() -> Outcome {
         Ok(None) => return Outcome::Aside,
         Err(()) => return Outcome::Refused(CUresult::CUDA_ERROR_NOT_PERMITTED),
     };
+    let mut foreign = settings.foreign();
+    if let Some(first) = foreign.next() {
+        let more = foreign.next();
+        report::info(format_args!(
+            "following {first}{}{}; GPU_QUOTA_MEMORY and GPU_QUOTA_COMPUTE would go before what other tools' variables say",
+            if more.is_some() { " and " } else { "" },
+            more.unwrap_or_default()
+        ));
+    }
+    drop(foreign);
     let granted =
         signals::held_back(|| daemon::seek(settings.socket.as_deref(), Purpose::Attach, true));
     match granted.and_then(|granted| granted.map(Granted::claim).transpose()) {
