@@ -1,3 +1,5 @@
+mod monitoring;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -73,6 +75,15 @@ fn status() -> Status {
     }
 }
 
+/// With a value for everything that may be absent.
+fn full() -> Status {
+    let mut full = status();
+    full.devices[0].used_bytes = Some(1);
+    full.containers[0].devices[0].memory_limit_bytes = Some(1);
+    full.containers[0].devices[0].got_percent = Some(1.0);
+    full
+}
+
 fn counters() -> Counters {
     let counters = Counters::default();
     counters.attaches.store(11, Ordering::Relaxed);
@@ -130,10 +141,7 @@ fn each_number_is_where_it_is_looked_for() {
 /// Prometheus's own judgement, where its checker is: `promtool` of Debian's package `prometheus`, in the path.
 #[test]
 fn promtool_has_nothing_to_say() {
-    let mut full = status();
-    full.devices[0].used_bytes = Some(1);
-    full.containers[0].devices[0].memory_limit_bytes = Some(1);
-    full.containers[0].devices[0].got_percent = Some(1.0);
+    let full = full();
     let checker = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
