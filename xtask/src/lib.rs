@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod codegen;
 pub mod coverage;
+pub mod deb;
 pub mod demo;
 pub mod dist;
 pub mod elf;

@@ -16,6 +16,8 @@ struct Cli {
 enum Chore {
     /// Build the artefacts into target/dist and print that folder.
     Dist(xtask::dist::Args),
+    /// Make the Debian package of what `dist` has built, and print its path.
+    Deb(xtask::deb::Args),
     /// Run two tenants on one GPU and show what each gets.
     Demo(xtask::demo::Args),
     /// Answer each line on stdin with the simulator's account (part of `demo`).
@@ -41,6 +43,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Dist(args) => xtask::dist::run(&args),
+        Chore::Deb(args) => xtask::deb::run(&args),
         Chore::Demo(args) => xtask::demo::run(&args),
         Chore::DemoAccount => xtask::demo::serve_account(),
         Chore::Bench(bench) => xtask::bench::run(&bench),
