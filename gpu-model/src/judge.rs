@@ -1,41 +1,28 @@
 //! Whether a cell meets its goals.
 
 use crate::grid::Cell;
-use crate::outcome::Outcome;
+use crate::outcome::{Got, Outcome};
 
 /// What is wrong with an outcome, in words; empty: nothing.
 #[must_use]
 pub fn misses(cell: &Cell, outcome: &Outcome) -> Vec<String> {
     let mut misses = Vec::new();
     let mut totals = vec![0.0; cell.devices];
-    for (number, (asked, got)) in cell.asked.iter().zip(&outcome.got).enumerate() {
-        for (device, got) in got.iter().enumerate() {
-            totals[device] += got.share;
-            let Some(asked) = asked else {
-                continue;
-            };
-            let off = got.share - asked;
-            if off.abs() > cell.within {
-                misses.push(format!("{}: {:+.1} points", number + 1, off / 10.0));
-            }
-            let Some(most) = cell.in_windows else {
-                continue;
-            };
-            let furthest = got.windows.iter().map(|window| window - asked);
-            let furthest = furthest.max_by(|one, other| one.abs().total_cmp(&other.abs()));
-            if let Some(furthest) = furthest.filter(|furthest| furthest.abs() > most) {
-                misses.push(format!(
-                    "{}: {:+.1} in a second",
-                    number + 1,
-                    furthest / 10.0
-                ));
-            }
+    for (number, (asked, got)) in (1..).zip(cell.asked.iter().zip(&outcome.got)) {
+        for (total, got) in totals.iter_mut().zip(got) {
+            *total += got.share;
+        }
+        if let Some(asked) = asked {
+            of_tenant(cell, number, *asked, got, &mut misses);
         }
     }
-    if let Some(least) = cell.total {
-        for total in totals.iter().filter(|total| **total < least) {
-            misses.push(format!("{:.1} % in all", total / 10.0));
-        }
+    let most = totals.into_iter().fold(0.0, f64::max);
+    if let Some(least) = cell.total.filter(|least| most < *least) {
+        misses.push(format!(
+            "{:.1} % in all, of {:.1}",
+            most / 10.0,
+            least / 10.0
+        ));
     }
     for figure in cell.figures.map(|of| of(outcome)).into_iter().flatten() {
         let met = |(least, most): (f64, f64)| (least..=most).contains(&figure.value);
@@ -44,4 +31,24 @@ pub fn misses(cell: &Cell, outcome: &Outcome) -> Vec<String> {
         }
     }
     misses
+}
+
+/// A program whose kernels on several devices wait for each other is held by the device on which it has used most; it has to get what it
+/// asked for there, and no more anywhere.
+fn of_tenant(cell: &Cell, number: usize, asked: f64, got: &[Got], misses: &mut Vec<String>) {
+    let most = got.iter().map(|got| got.share).fold(0.0, f64::max);
+    let off = most - asked;
+    if off.abs() > cell.within {
+        misses.push(format!("{number}: {:+.1} points", off / 10.0));
+    }
+    let Some(bound) = cell.in_windows else {
+        return;
+    };
+    let windows = got.iter().flat_map(|got| &got.windows);
+    let furthest = windows
+        .map(|window| window - asked)
+        .max_by(|one, other| one.abs().total_cmp(&other.abs()));
+    if let Some(furthest) = furthest.filter(|furthest| furthest.abs() > bound) {
+        misses.push(format!("{number}: {:+.1} in a second", furthest / 10.0));
+    }
 }
