@@ -5,7 +5,6 @@
 //! is read from the GPU's own account, never from what the quota's library says.
 
 mod account;
-mod pulse;
 mod share;
 mod stage;
 mod table;

@@ -49,6 +49,8 @@ pub(in crate::bench) struct Got {
     pub(in crate::bench) by: &'static str,
     pub(in crate::bench) seconds: u32,
     pub(in crate::bench) containers: Vec<ContainerGot>,
+    /// How long this machine stood still meanwhile, if that is enough to be seen: then the figures say little.
+    pub(in crate::bench) stalled_ms: Option<u64>,
     /// Of each device, by everybody.
     pub(in crate::bench) busy_percent: Vec<f64>,
 }
@@ -159,14 +161,23 @@ fn by_device(percents: &[f64]) -> String {
     texts.join("/")
 }
 
+/// What has to be said of a cell's figures.
+fn remark(got: &Got) -> String {
+    match got.stalled_ms {
+        Some(ms) => format!(" (the machine stood still for {ms} ms)"),
+        None => String::new(),
+    }
+}
+
 fn print(got: &Got) {
     let each = |text: &dyn Fn(&ContainerGot) -> String| {
         let texts: Vec<_> = got.containers.iter().map(text).collect();
         texts.join(" + ")
     };
     println!(
-        "| {} | {} | {} | {} | {} | {} |",
+        "| {}{} | {} | {} | {} | {} | {} |",
         got.cell,
+        remark(got),
         each(&|one| format!("{:.0}", one.asked_percent)),
         each(&|one| by_device(&one.got_percent)),
         each(&|one| format!("{:.1}", one.worst_window_percent)),

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::account::{Account, Snapshot};
-use super::pulse::Pulse;
 use super::share::{recent, share};
 use super::table::{Row, Screen};
 use super::tenant::{Attempt, Done, Line, Message, Plan, Start, Tenant};
 use super::verdict;
+use crate::stand::Pulse;
 
 /// A tenant that says nothing for this long has hung.
 const SILENCE: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::{Args, Got, by_device};
+use super::{Args, Got, by_device, remark};
 use crate::workspace;
 
 /// What is compared.
@@ -116,8 +116,9 @@ fn print(got: &Got, row: Option<&Row>) {
         },
     );
     println!(
-        "| {} | {} | {model} | {} | {} | {} |",
+        "| {}{} | {} | {model} | {} | {} | {} |",
         got.cell,
+        remark(got),
         asked.collect::<Vec<_>>().join(" + "),
         real.collect::<Vec<_>>().join(" + "),
         row.map_or_else(|| "-".into(), |row| by_device(&row.total_percent)),

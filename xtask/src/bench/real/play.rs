@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::cell::{Cell, Tenant};
 use super::{Args, ContainerGot, Got, Latency};
 use crate::groups::OwnGroup;
-use crate::stand::{Daemon, Look, Simulation};
+use crate::stand::{Daemon, Look, Pulse, Simulation};
 use crate::workspace;
 
 /// A process at work. Dropping it ends it.
@@ -87,11 +87,13 @@ pub(super) fn play(cell: &Cell, args: &Args, dist: &Path, program: &Path) -> Res
     }
     let began = Instant::now();
     let mut looks = Vec::new();
+    let pulse = Pulse::begin();
     for second in 0..=args.seconds {
         let due = cell.warm_up + Duration::from_secs(second.into());
         std::thread::sleep(due.saturating_sub(began.elapsed()));
         looks.push(simulation.look()?);
     }
+    let stalled = pulse.stalled();
     let mut latencies = Vec::new();
     for (name, worker) in &mut workers {
         if cell
@@ -128,6 +130,7 @@ pub(super) fn play(cell: &Cell, args: &Args, dist: &Path, program: &Path) -> Res
         by: "real",
         seconds: args.seconds,
         containers: containers.collect(),
+        stalled_ms: stalled.map(|stalled| u64::try_from(stalled.as_millis()).unwrap_or(u64::MAX)),
         busy_percent: whole(&looks, Look::busy),
     })
 }

@@ -17,7 +17,7 @@ const LATE: Duration = Duration::from_millis(2);
 const VISIBLE: f64 = 0.01;
 
 /// The thread. Dropping it ends it.
-pub(super) struct Pulse {
+pub(crate) struct Pulse {
     lost_us: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -25,7 +25,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         let (lost_us, ends) = (
             Arc::new(AtomicU64::new(0)),
             Arc::new(AtomicBool::new(false)),
@@ -51,7 +51,7 @@ impl Pulse {
     }
 
     /// How long it stood still so far, if that is enough to be seen.
-    pub(super) fn stalled(&self) -> Option<Duration> {
+    pub(crate) fn stalled(&self) -> Option<Duration> {
         let lost = Duration::from_micros(self.lost_us.load(Relaxed));
         is_visible(lost, self.begin.elapsed()).then_some(lost)
     }
