@@ -10,7 +10,7 @@ use quota_abi::sync::{
 
 use crate::flight::Flight;
 use crate::settler::Settler;
-use crate::terms::{Account, Terms};
+use crate::terms::{Account, Terms, Whose};
 use crate::try_lock::TryLock;
 use crate::waits::Noted;
 
@@ -20,6 +20,12 @@ const SLOW_MEMORY: u32 = 200_000;
 const TRANSFER: i64 = 2_000;
 /// No fill or copy takes longer, however many bytes its arguments name: a second.
 const LONGEST_TRANSFER: i64 = 1_000_000_000;
+
+/// The next turn is dealt a little before the work of this one has ended, ns.
+const OVERLAP: u64 = 200_000;
+
+/// How often the daemon is told that a turn may end, ns.
+const BETWEEN: u64 = 500_000;
 
 /// A device's terms, and the work in flight.
 #[derive(Debug)]
@@ -31,8 +37,12 @@ pub struct Device {
     pub(crate) flight: Flight,
     pub(crate) settler: TryLock<Settler>,
     pub(crate) noted: Noted,
-    /// When the daemon last said that other containers have work here too.
+    /// When the daemon last said that other containers have work here too, and nobody had a turn.
     contended_at: AtomicU64,
+    /// When the container's present turn began, or else its last one; 0: it had none.
+    turn_since: AtomicU64,
+    /// When the daemon was last told that a turn may end.
+    told: AtomicU64,
 }
 
 /// Whether work may start now.
@@ -54,6 +64,8 @@ impl Device {
             settler: TryLock::new(Settler::new()),
             noted: Noted::new(),
             contended_at: AtomicU64::new(0),
+            turn_since: AtomicU64::new(0),
+            told: AtomicU64::new(0),
         }
     }
 
@@ -132,17 +144,39 @@ impl Device {
         }
     }
 
-    /// Takes note of whether other containers have work here too.
+    /// Takes note of whether other containers have work here too, and of the container's turn.
     pub(crate) fn look_around(&self, account: Account, now: u64) {
-        if account.is_contended() {
-            self.contended_at.store(now, Relaxed);
+        match account.whose(now) {
+            Whose::Anybodys if account.is_contended() => self.contended_at.store(now, Relaxed),
+            Whose::Ours { since, .. } => self.turn_since.store(since, Relaxed),
+            Whose::Anybodys | Whose::Others { .. } => {}
         }
     }
 
-    /// Whether others had work here between `begin` and `now`, as far as that was seen.
-    pub(crate) fn was_contended(&self, account: Account, begin: u64, now: u64) -> bool {
+    /// Whether others had work here between `opened`, and `ended` by the host's clock, as far as that was seen.
+    pub(crate) fn was_contended(
+        &self,
+        account: Account,
+        opened: u64,
+        ended: i64,
+        now: u64,
+    ) -> bool {
         self.look_around(account, now);
-        self.contended_at.load(Relaxed) >= begin.max(1)
+        let ended = ended.max(0).unsigned_abs();
+        let ours = self.turn_since.load(Relaxed);
+        match account.whose(now) {
+            Whose::Anybodys => self.contended_at.load(Relaxed) >= opened.max(1),
+            Whose::Ours { since, .. } => opened < since,
+            Whose::Others { since } => {
+                ours == 0 || opened < ours || ended > since.saturating_add(OVERLAP)
+            }
+        }
+    }
+
+    /// Whether the daemon is still to be told that the turn that began at `since` may end: not in its beginning, and not all the time.
+    pub(crate) fn is_to_tell(&self, since: u64, now: u64) -> bool {
+        let last = self.told.load(Relaxed).max(since);
+        now >= last.saturating_add(BETWEEN) && self.told.swap(now, Relaxed) < now
     }
 
     /// The program has nothing in flight here that we know of, and nothing waits: the container's turn may end.
@@ -158,6 +192,8 @@ impl Device {
     pub(crate) fn reset(&self) {
         self.terms.store(ptr::null_mut(), Release);
         self.contended_at.store(0, Relaxed);
+        self.turn_since.store(0, Relaxed);
+        self.told.store(0, Relaxed);
         self.flight.reset();
         self.settler.release_in_child();
         if let Some(mut settler) = self.settler.try_lock() {

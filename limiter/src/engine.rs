@@ -292,7 +292,6 @@ impl Engine {
                 span.stream.set(0);
             }
             let price = place.device.transfer_time(traffic);
-            self.await_turn(gpu, thread, place, stream.key(), price);
             if thread.batch.get() < price || thread.left.get() == 0 {
                 self.take(gpu, thread, place, stream.key(), price);
             }
@@ -365,7 +364,7 @@ impl Engine {
                 marker.mark(now, span.estimate.get());
             }
         }
-        let mut waited = self.await_turn(gpu, thread, place, key, price);
+        let mut waited = false;
         if thread.batch.get() < price || thread.left.get() == 0 {
             waited |= self.take(gpu, thread, place, key, price);
         }
@@ -419,6 +418,7 @@ impl Engine {
     fn look_up(&self, gpu: &impl Gpu, thread: &Thread, epoch: u64) {
         if let Some(bucket) = self.bucket_of(thread) {
             bucket.give_back(thread.batch.get());
+            bucket.rebook(-thread.batch.get());
             bucket.count_launches(u64::from(thread.count()));
         }
         thread.drop_batch();

@@ -71,6 +71,12 @@ impl Flight {
         self.count.load(Relaxed) == 0
     }
 
+    /// When the oldest will have ended, by its estimate.
+    pub(crate) fn head_ends_at(&self) -> u64 {
+        let head = self.head.load(Relaxed).max(0).unsigned_abs();
+        self.since.load(Relaxed).saturating_add(head)
+    }
+
     /// Estimated work that the GPU still has to do. The time since its last sign of life counts as done,
     /// unless the oldest marker is overdue: then the estimates are wrong, and nothing counts as done.
     pub(crate) fn remaining(&self, now: u64) -> i64 {

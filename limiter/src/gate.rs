@@ -10,6 +10,7 @@ use crate::gpu::Gpu;
 use crate::shape::Work;
 use crate::terms::Account;
 use crate::thread::Thread;
+use crate::turns::{Booked, force};
 use crate::waits::Wait;
 
 /// The longest wait of one launch, ns, unless the debt that it found asks for more.
@@ -88,7 +89,7 @@ impl Engine {
             .max(overdue.min(place.account.rate.earned(LONGEST_WAIT)))
     }
 
-    /// Takes GPU time for a launch; waits until there is some. True if it had to.
+    /// Takes GPU time for a launch, and the device; waits until there is some, and it is the container's turn. True if it had to.
     pub(crate) fn take(
         &self,
         gpu: &impl Gpu,
@@ -160,14 +161,29 @@ impl Engine {
                 until = until.min(now.saturating_add(flying.unsigned_abs()));
             }
             self.ring(gpu, place.account, now);
-            place.account.terms.set_busy(true);
+            if device.flight.is_empty() {
+                // It waits for its own time: the device may be another's.
+                place.account.terms.set_busy(false);
+                self.end_turn(gpu, place, now);
+            } else {
+                place.account.terms.set_busy(true);
+            }
             gpu.sleep_until(until, word, seen);
             now = gpu.now();
             self.settle_all(gpu, place, now);
         };
-        thread.grant(granted);
+        let booked = if wait_of.forced {
+            Booked {
+                amount: force(place.account.bucket, now, granted),
+                waited: false,
+            }
+        } else {
+            self.await_turn(gpu, thread, place, stream, (least, granted))
+        };
+        place.account.bucket.give_back(granted - booked.amount);
+        thread.grant(booked.amount);
         if patience.is_none() {
-            return false;
+            return booked.waited;
         }
         place.count_wait(Wait {
             waited: now - begin,
@@ -242,10 +258,11 @@ impl Engine {
         let thread = Thread::new();
         gpu.quietly(|| {
             self.settle(gpu, place, now);
-            self.await_turn(gpu, &thread, place, work.stream.key(), price);
             self.take(gpu, &thread, place, work.stream.key(), price)
         });
-        account.bucket.give_back(thread.batch.get() - price);
+        let unspent = thread.batch.get() - price;
+        account.bucket.give_back(unspent);
+        account.bucket.rebook(-unspent);
         account.bucket.count_launches(1);
     }
 }

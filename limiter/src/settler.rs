@@ -36,6 +36,8 @@ pub(crate) struct Settled {
     pub(crate) launch: Option<(i64, i64)>,
     /// Whether it was overdue, and waited for a launch that this process held.
     pub(crate) waited: bool,
+    /// Whether others had work on the device meanwhile.
+    pub(crate) contended: bool,
 }
 
 impl Settler {
@@ -81,13 +83,13 @@ impl Settler {
         Some(event)
     }
 
-    /// Judges a marker that the GPU has passed; `contended`: others had work on the device meanwhile. `None` if the driver does not
-    /// tell its times.
+    /// Judges a marker that the GPU has passed; `contended` tells whether others had work on the device until it ended, by the
+    /// host's clock. `None` if the driver does not tell its times.
     pub(crate) fn settle(
         &mut self,
         gpu: &impl Gpu,
         marker: &Marker,
-        contended: bool,
+        contended: impl FnOnce(i64) -> bool,
     ) -> Option<Settled> {
         let measured = gpu.elapsed(marker.begin()?, marker.end()?)?.max(0);
         let begin = self.place(gpu, marker)?;
@@ -96,7 +98,9 @@ impl Settler {
         let ahead = begin.saturating_sub(recorded);
         let ahead = self.ahead.map_or(ahead, |least| least.min(ahead));
         self.ahead = Some(ahead);
-        let held = marker.held_until(begin.saturating_add(measured).saturating_sub(ahead));
+        let ended = begin.saturating_add(measured).saturating_sub(ahead);
+        let held = marker.held_until(ended);
+        let contended = contended(ended);
         let fresh = self.union.add(begin, begin + measured);
 
         let mut points = [(0, 0); POINTS];
@@ -116,6 +120,7 @@ impl Settler {
             },
             launch: per_launch(marker, &evidence, held),
             waited: held > 0 && marker.was_overdue(),
+            contended,
         })
     }
 

@@ -54,8 +54,10 @@ impl Engine {
                 }
                 Passed::Never => {}
                 Passed::Yes => {
-                    let contended = device.was_contended(account, marker.opened(), now);
+                    let contended =
+                        |ended| device.was_contended(account, marker.opened(), ended, now);
                     if let Some(settled) = settler.settle(gpu, marker, contended) {
+                        let contended = settled.contended;
                         account.bucket.settle(estimate, settled.charge);
                         if let Some(range) = settled.launch {
                             let shape = marker.shape.load(Relaxed);

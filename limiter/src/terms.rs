@@ -55,6 +55,17 @@ pub(crate) struct Account {
     pub terms: &'static Terms,
 }
 
+/// Whose turn it is on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Turns are not taken: whoever has time may run.
+    Anybodys,
+    /// The container's, since the device was done with what came before. What it starts has to end by `until`.
+    Ours { since: u64, until: u64 },
+    /// Another's, since the device was done with the container's last one.
+    Others { since: u64 },
+}
+
 impl core::fmt::Debug for Terms {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Terms")
@@ -126,6 +137,13 @@ impl Terms {
         (row.active_until.load(Relaxed) < now).then_some(&policy.header.bell)
     }
 
+    /// The word that the daemon sleeps on; without a daemon, one that nobody sleeps on.
+    pub(crate) fn bell_word(&self) -> &'static AtomicU32 {
+        self.rule.map_or(self.bucket.wake_word(), |rule| {
+            &rule.policy.header.bell
+        })
+    }
+
     /// The word that counts changes of limits and modes.
     pub fn generation(&self) -> Option<&'static AtomicU64> {
         self.rule.map(|rule| &rule.policy.header.generation)
@@ -156,14 +174,20 @@ impl Account {
             .is_some_and(|rule| rule.row.active.load(Relaxed) > 1)
     }
 
-    /// Whether it is the container's turn, where turns are dealt. A daemon that deals them says all the while that the
-    /// container is active; when it has died, turns are off.
-    pub(crate) fn may_run(self, now: u64) -> bool {
+    /// Whose turn it is. A daemon that deals turns says all the while that the container is active; when it has died, turns are
+    /// off.
+    pub(crate) fn whose(self, now: u64) -> Whose {
         let Some(Rule { row, .. }) = self.terms.rule else {
-            return true;
+            return Whose::Anybodys;
         };
-        self.observed
-            || row.active_until.load(Relaxed) <= now
-            || Turn(row.turn.load(Relaxed)).may_run(now)
+        let turn = Turn(row.turn.load(Relaxed));
+        if !turn.is_on() || self.observed || row.active_until.load(Relaxed) <= now {
+            return Whose::Anybodys;
+        }
+        let since = row.since.load(Relaxed);
+        match turn.until() {
+            0 => Whose::Others { since },
+            until => Whose::Ours { since, until },
+        }
     }
 }

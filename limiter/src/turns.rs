@@ -1,63 +1,151 @@
 //! Where a launch waits for its container's turn, where the daemon deals turns.
 //!
-//! As at the gate, work in flight may be waiting for this very launch: so no wait is longer than the gate's, nor goes on when
-//! work seems to wait for it. What a thread has taken from the bucket it spends without asking whose turn it is: that is a
-//! tenth of a millisecond at most.
+//! While it has the turn, a container books the device ahead: what it starts has to end with the turn, by its estimates, all its
+//! processes together ([`Bucket::book`]). So the daemon can read off one word when the device will be done, and deals the next turn just
+//! before. A launch that is longer than a turn finds the device empty, goes ahead, and the daemon waits for its end.
+//!
+//! As at the gate, work in flight may be waiting for this very launch: while there is any, no wait is longer than the gate's, nor goes on
+//! when work seems to wait for it. With nothing in flight nothing can depend on the launch, and it waits for as long as others
+//! take their turns.
 
+use quota_abi::bucket::Bucket;
 use quota_abi::sync::Ordering::Acquire;
 
 use crate::engine::Engine;
 use crate::gate::{LONGEST_WAIT, Place};
 use crate::gpu::Gpu;
+use crate::terms::{Account, Whose};
 use crate::thread::Thread;
 use crate::waits::Wait;
 
+/// The longest wait for a turn with nothing in flight, ns: a daemon that lives deals it sooner, unless somebody's kernel is longer than that.
+const LONGEST_TURN: u64 = 2_000_000_000;
+/// The shortest sleep of a launch that looks for the end of what is in flight, ns; each further one without any is twice as long.
+const NAP: u64 = 50_000;
+/// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
+const SURE: u64 = 300_000;
+/// And the longest.
+const LONGEST_NAP: u64 = 1_000_000;
+
+/// What was booked for a launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Booked {
+    /// GPU time, ns.
+    pub(crate) amount: i64,
+    /// Whether the launch had to wait for it.
+    pub(crate) waited: bool,
+}
+
+impl Account {
+    /// Books the device, if it is the container's turn and there is room in it.
+    fn book(self, now: u64, least: i64, most: i64) -> Option<i64> {
+        let until = match self.whose(now) {
+            Whose::Anybodys => u64::MAX,
+            Whose::Ours { until, .. } if until > now => until,
+            Whose::Ours { .. } | Whose::Others { .. } => return None,
+        };
+        self.bucket.book(now, least, most, until)
+    }
+}
+
 impl Engine {
-    /// Waits until it is the container's turn, for a while. True if it had to.
+    /// Books the device for a launch: `least`, or up to `most` ns. Waits until it is the container's turn, for a while.
     pub(crate) fn await_turn(
         &self,
         gpu: &impl Gpu,
         thread: &Thread,
         place: Place<'_>,
         stream: usize,
-        price: i64,
-    ) -> bool {
+        (least, most): (i64, i64),
+    ) -> Booked {
         let begin = gpu.now();
-        if place.account.may_run(begin) {
-            return false;
+        let Place {
+            account, device, ..
+        } = place;
+        if let Some(amount) = account.book(begin, least, most) {
+            return Booked {
+                amount,
+                waited: false,
+            };
         }
         self.close_all(gpu, thread, stream);
         self.settle_all(gpu, place, begin);
-        let level = place.account.bucket.level();
-        let word = place.account.wake_word();
-        let mut now = begin;
-        let forced = loop {
+        let level = account.bucket.level();
+        let word = account.wake_word();
+        let (mut now, mut nap) = (begin, NAP);
+        let (amount, forced) = loop {
             // SYNC POINT with the daemon, which changes the turn before it raises the word.
             let seen = word.load(Acquire);
-            if place.account.may_run(now) {
-                break false;
+            if let Some(amount) = account.book(now, least, most) {
+                break (amount, false);
             }
+            let flying = !device.flight.is_empty();
+            let patience = if flying { LONGEST_WAIT } else { LONGEST_TURN };
             let relief = self.relief(place, stream, 0, begin);
-            let deadline = relief.min(begin + LONGEST_WAIT);
+            let deadline = relief.min(begin + patience);
             if now >= deadline {
                 if now >= relief {
-                    place.device.flight.relieve();
+                    device.flight.relieve();
                 }
-                break true;
+                break (force(account.bucket, now, least), true);
             }
-            self.ring(gpu, place.account, now);
-            place.account.terms.set_busy(true);
-            gpu.sleep_until(deadline, word, seen);
+            account.terms.set_busy(true);
+            self.ring(gpu, account, now);
+            let until = if flying {
+                let look = self.look_for_the_end(place, now, nap);
+                nap = (nap * 2).min(LONGEST_NAP);
+                look
+            } else {
+                self.end_turn(gpu, place, now);
+                deadline
+            };
+            gpu.sleep_until(until.min(deadline), word, seen);
             now = gpu.now();
             self.settle_all(gpu, place, now);
         };
         place.count_wait(Wait {
             waited: now - begin,
             now,
-            price,
+            price: least,
             level,
             forced,
         });
-        true
+        Booked {
+            amount,
+            waited: true,
+        }
     }
+
+    /// When to look again whether what is in flight has ended: at the end of the oldest by its estimate. What is longer than that
+    /// is said to go on, so that the next turn is not dealt meanwhile.
+    pub(crate) fn look_for_the_end(&self, place: Place<'_>, now: u64, nap: u64) -> u64 {
+        let head = place.device.flight.head_ends_at();
+        if head > now {
+            return head.max(now + NAP);
+        }
+        if let Whose::Ours { .. } = place.account.whose(now) {
+            place.account.bucket.goes_on(now + 2 * nap + SURE);
+        }
+        now + nap
+    }
+
+    /// Nothing of this process is in flight, and what it has to launch waits: tells the daemon once that the turn may end, if nothing
+    /// of the container's other processes is booked either.
+    pub(crate) fn end_turn(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
+        let Place {
+            account, device, ..
+        } = place;
+        account.bucket.is_over();
+        if let Whose::Ours { since, .. } = account.whose(now)
+            && device.is_to_tell(since, now)
+            && account.bucket.is_done(now, SURE)
+        {
+            gpu.ring(account.terms.bell_word());
+        }
+    }
+}
+
+/// Books what goes ahead out of turn.
+pub(crate) fn force(bucket: &Bucket, now: u64, least: i64) -> i64 {
+    bucket.book(now, least, least, u64::MAX).unwrap_or(least)
 }

@@ -142,8 +142,10 @@ pub struct Bucket {
     wake: AtomicU32,
     /// Until when `rate` holds without being confirmed.
     rate_until: AtomicU64,
-    /// Kept for turns.
-    reserved: [AtomicU64; 2],
+    /// When all that was admitted will have run, if the device does nothing else: see [`Bucket::book`].
+    ends_at: AtomicU64,
+    /// Until when work is said to go on that is longer than it was booked for.
+    overdue_until: AtomicU64,
     /// Nanoseconds that launches were made to wait, summed over threads.
     waited: AtomicU64,
     /// How many launches were made to wait.
@@ -170,6 +172,8 @@ const _: () = {
     assert!(std::mem::offset_of!(Bucket, rate) == 32);
     assert!(std::mem::offset_of!(Bucket, wake) == 36);
     assert!(std::mem::offset_of!(Bucket, rate_until) == 40);
+    assert!(std::mem::offset_of!(Bucket, ends_at) == 48);
+    assert!(std::mem::offset_of!(Bucket, overdue_until) == 56);
     assert!(std::mem::offset_of!(Bucket, waited) == 64);
     assert!(std::mem::offset_of!(Bucket, waits) == 72);
     assert!(std::mem::offset_of!(Bucket, launches) == 80);
@@ -209,6 +213,15 @@ pub struct Reading {
     pub forced: u64,
     /// The rate it fills at, in parts per million; 0 before the first use.
     pub rate_ppm: u32,
+}
+
+/// An end this far ahead of the clock is damage, and counts as none.
+fn sane(ends_at: u64, now: u64) -> u64 {
+    if ends_at > now.saturating_add(MOST_CHARGED.unsigned_abs()) {
+        0
+    } else {
+        ends_at
+    }
 }
 
 impl Bucket {
@@ -308,10 +321,73 @@ impl Bucket {
         } else {
             self.give_back(estimated - measured);
         }
+        self.rebook(measured.saturating_sub(estimated));
         self.estimated
             .fetch_add(estimated.max(0).unsigned_abs(), Relaxed);
         self.measured
             .fetch_add(measured.max(0).unsigned_abs(), Relaxed);
+    }
+
+    /// Books `least` or up to `most` ns of the device behind all that was booked before, so that it ends by `until`; what finds
+    /// nothing before it may end later, or nobody could ever start a long kernel. Returns how much; `None` if there is no room.
+    pub fn book(&self, now: u64, least: i64, most: i64, until: u64) -> Option<i64> {
+        let least = least.max(0);
+        let mut ends_at = self.ends_at.load(Relaxed);
+        loop {
+            let begin = sane(ends_at, now).max(now);
+            let room = i64::try_from(until.saturating_sub(begin)).unwrap_or(i64::MAX);
+            if room < least && begin > now {
+                return None;
+            }
+            let amount = most.min(room).max(least);
+            let ends = begin.saturating_add(amount.unsigned_abs());
+            match self
+                .ends_at
+                .compare_exchange_weak(ends_at, ends, Relaxed, Relaxed)
+            {
+                Ok(_) => return Some(amount),
+                Err(changed) => ends_at = changed,
+            }
+        }
+    }
+
+    /// What was booked takes so much longer, or shorter, than was thought.
+    pub fn rebook(&self, gpu_ns: i64) {
+        if gpu_ns != 0 {
+            // Wraps only in a damaged region, where it is as good as any other number.
+            let more = gpu_ns.clamp(-MOST_CHARGED, MOST_CHARGED).cast_unsigned();
+            self.ends_at.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// When what is booked will have run, as far as is known at `now`; not after it where nothing is booked.
+    pub fn ends_at(&self, now: u64) -> u64 {
+        let overdue = sane(self.overdue_until.load(Relaxed), now);
+        sane(self.ends_at.load(Relaxed), now).max(overdue)
+    }
+
+    /// Nothing is booked that has not run, but for what threads have taken and not spent, `slack` ns at most; and what there is to
+    /// launch does not fit. False if more is booked.
+    pub fn is_done(&self, now: u64, slack: u64) -> bool {
+        let ends_at = self.ends_at.load(Relaxed);
+        self.ends_at(now) <= now.saturating_add(slack)
+            && self
+                .ends_at
+                .compare_exchange(ends_at, 0, Relaxed, Relaxed)
+                .is_ok()
+    }
+
+    /// Something that is booked takes longer than was thought, until `at` at least. The booking stays as it is: how much longer it took
+    /// is known in the end.
+    pub fn goes_on(&self, at: u64) {
+        self.overdue_until.store(at, Relaxed);
+    }
+
+    /// Nothing goes on any more.
+    pub fn is_over(&self) {
+        if self.overdue_until.load(Relaxed) != 0 {
+            self.overdue_until.store(0, Relaxed);
+        }
     }
 
     /// Takes note of what a launch took: follows the longest at once, and shorter ones slowly. Two processes at once may lose
@@ -784,6 +860,44 @@ mod tests {
         let level = bucket.level();
         assert_eq!(bucket.rate(), Some(rate(30)));
         assert_eq!(bucket.refill(BEGIN + 12 * MS, rate(30)), level + 3 * MS_GPU);
+    }
+
+    #[test]
+    fn what_is_booked_stands_in_line_and_ends_in_time() {
+        let bucket = Bucket::default();
+        let ms = 1_000_000;
+        let now = 1 << 40;
+        let until = now + 5 * ms;
+        let some = 2_000_000;
+        assert_eq!(bucket.book(now, some, some, until), Some(some));
+        assert_eq!(bucket.book(now, some, some, until), Some(some));
+        assert_eq!(bucket.book(now, some, some, until), None);
+        // What there is room for.
+        assert_eq!(bucket.book(now, 1, some, until), Some(1_000_000));
+        assert_eq!(bucket.ends_at(now), until);
+        // Two turned out shorter.
+        bucket.settle(some, some / 2);
+        assert_eq!(bucket.book(now + ms, 1, some, until), Some(1_000_000));
+        // Nothing before it: too long, and after the end, all the same.
+        let later = until + 10 * ms;
+        assert_eq!(bucket.book(later, some, some, later + 1), Some(some));
+        assert_eq!(bucket.book(later, 1, 1, later + 1), None);
+        bucket.goes_on(later + 3 * ms);
+        assert_eq!(bucket.ends_at(later), later + 3 * ms);
+        bucket.is_over();
+        assert_eq!(bucket.ends_at(later), later + 2 * ms);
+    }
+
+    #[test]
+    fn a_damaged_end_is_none() {
+        let bucket = Bucket::default();
+        for damaged in [u64::MAX, u64::MAX / 2, 1 << 63] {
+            bucket.ends_at.store(damaged, Relaxed);
+            assert_eq!(bucket.book(1 << 40, 5, 7, (1 << 40) + 100), Some(7));
+        }
+        bucket.ends_at.store(3, Relaxed);
+        bucket.rebook(i64::MIN);
+        assert_eq!(bucket.book(1 << 40, 5, 7, (1 << 40) + 100), Some(7));
     }
 
     #[test]

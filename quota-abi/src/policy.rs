@@ -68,6 +68,8 @@ pub struct Row {
     pub wake: AtomicU32,
     /// Containers active on the device, this one included, when the daemon last looked.
     pub active: AtomicU32,
+    /// When the present turn began, or the last one ended: when the device was done with what came before.
+    pub since: AtomicU64,
 }
 
 /// The bits of [`Row::mode`].
@@ -186,6 +188,7 @@ impl Row {
             active_until: AtomicU64::new(0),
             wake: AtomicU32::new(0),
             active: AtomicU32::new(0),
+            since: AtomicU64::new(0),
         }
     }
 
@@ -274,6 +277,7 @@ const _: () = {
     assert!(offset_of!(Row, active_until) == 64);
     assert!(offset_of!(Row, wake) == 72);
     assert!(offset_of!(Row, active) == 76);
+    assert!(offset_of!(Row, since) == 80);
     assert!(offset_of!(Policy, rows) == 0x80);
     assert!(offset_of!(Policy, dead) == 0x1080);
     assert!(size_of::<Policy>() == 0x2080);

@@ -273,7 +273,7 @@ mod tests {
         let text = text(&config(GOOD).unwrap(), Screen::PLAIN);
         let expected = "\
 c.toml
-state /run/gpu-quota; control by root alone; metrics at 127.0.0.1:9400; promised: 1.5 times what there is; unregistered processes: reported; turns: off
+state /run/gpu-quota; control by root alone; metrics at 127.0.0.1:9400; promised: 1.5 times what there is; unregistered processes: reported; turns: on
 devices gpu-quota.io/container in /x
 
 CONTAINER  GPU     MEMORY  TIME                     CONTEXT  NOTE                        CGROUPS

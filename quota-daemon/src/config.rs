@@ -78,7 +78,7 @@ impl Default for DaemonSettings {
             log_format: LogFormat::Auto,
             oversubscribe: Oversubscribe::No,
             unregistered: Unregistered::Report,
-            turns: false,
+            turns: true,
             context_bytes: None,
         }
     }

@@ -11,9 +11,12 @@ use parking_lot::{Condvar, Mutex};
 use quota_abi::policy::map;
 use rustix::thread::futex;
 
-/// Nobody rings more often than this without being made to wait longer and longer.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Nobody is heard more often than this.
+const PAUSE: Duration = Duration::from_micros(100);
+/// Who rings more often than [`OFTEN`] times in a second is heard less and less often, down to each so much: a container that takes
+/// turns may tell of the end of each, and one that floods gains nothing.
 const LONGEST: Duration = Duration::from_millis(50);
+const OFTEN: u32 = 1000;
 /// Nobody sleeps longer in one go, whatever a tenant does.
 const ASLEEP: futex::Timespec = futex::Timespec {
     tv_sec: 60,
@@ -94,12 +97,12 @@ impl Drop for Bell {
 fn listen(policy: &map::Write, ended: &AtomicBool, signal: &Signal) {
     let bell = &policy.header.bell;
     let mut pause = PAUSE;
+    let (mut second, mut heard) = (Instant::now(), 0_u32);
     loop {
         let value = bell.load(Ordering::SeqCst);
         if ended.load(Ordering::SeqCst) {
             return;
         }
-        let before = Instant::now();
         match futex::wait(bell, futex::Flags::empty(), value, Some(&ASLEEP)) {
             Ok(()) => signal.ring(),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
@@ -109,11 +112,15 @@ fn listen(policy: &map::Write, ended: &AtomicBool, signal: &Signal) {
                 return;
             }
         }
-        // One who rings all the time is heard less and less often.
-        pause = if before.elapsed() < PAUSE {
+        heard += 1;
+        if second.elapsed() >= Duration::from_secs(1) {
+            (second, heard) = (Instant::now(), 0);
+            pause /= 2;
+        }
+        pause = if heard > OFTEN {
             (pause * 2).min(LONGEST)
         } else {
-            PAUSE
+            pause.max(PAUSE)
         };
         thread::sleep(pause);
     }

@@ -1,9 +1,11 @@
 //! The thread that shares out GPU time: woken by bells, by what has changed, and as often as the controller asks.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use quota_abi::region::snapshot::Snapshot;
+use rustix::thread::set_current_timer_slack;
 
 use crate::model::Uuid;
 use crate::sharing::{Controller, DeviceView, Member, Reading, Settings};
@@ -15,18 +17,27 @@ use super::status::monotonic;
 
 /// However often bells ring.
 const AT_LEAST: Duration = Duration::from_millis(2);
+/// The same while turns are dealt.
+const TURNS_AT_LEAST: Duration = Duration::from_micros(50);
 
 /// Runs until the core stops.
 pub(super) fn run(core: &Core) {
     let mut controller = Controller::new(Settings::default());
+    // A turn is dealt to a tenth of a millisecond, and the kernel may otherwise let a sleep last half of that longer.
+    if let Err(error) = set_current_timer_slack(NonZeroU64::new(1)) {
+        tracing::debug!("timers stay as late as they are: {error}");
+    }
     let Some(mut copy) = Snapshot::new() else {
         tracing::error!("no memory to look at usage regions: nothing is lent");
         return;
     };
     while !core.is_stopping() {
         let next = step(core, &mut controller, &mut copy);
-        // However often bells ring; turns may be shorter.
-        let pause = next.map_or(AT_LEAST, |next| next.clamp(AT_LEAST / 4, AT_LEAST));
+        // However often bells ring; while turns are dealt, one may end at any time.
+        let pause = match next {
+            Some(next) if next < AT_LEAST => TURNS_AT_LEAST,
+            _ => AT_LEAST,
+        };
         std::thread::sleep(pause);
         let rest = next.map(|next| next.saturating_sub(pause));
         if rest != Some(Duration::ZERO) {
@@ -84,7 +95,8 @@ fn read(inner: &mut Inner, copy: &mut Snapshot) -> BTreeMap<(u64, Uuid), Reading
             let Some(uuid) = row.uuid() else {
                 continue;
             };
-            let reading = Reading::of(region, &uuid, |_, owner| living.contains_key(&owner));
+            let now = monotonic();
+            let reading = Reading::of(now, region, &uuid, |_, owner| living.contains_key(&owner));
             if let Some(reading) = reading {
                 readings.insert((container.listener.token, Uuid(uuid)), reading);
             }

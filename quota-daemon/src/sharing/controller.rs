@@ -14,6 +14,8 @@ use super::turns::{Contender, Deal, Dealer};
 use super::{MS, Reading, WHOLE};
 use crate::model::{Compute, Uuid};
 
+/// All of a device: counted, and not waited for.
+const ALL: u32 = 1_000_000;
 /// How often a device is looked at on which something may have to be lent or taken back.
 const LOOK: u64 = 50 * MS;
 /// And one on which it is known to be active, and nothing can change but that.
@@ -21,11 +23,36 @@ const FAR_LOOK: u64 = 1_000 * MS;
 /// How much longer than to the next look a container counts as active.
 const AHEAD: u64 = 50 * MS;
 
+/// A pause of a container that takes turns is none before it lasts so long, ns.
+const GRACE: u64 = 300_000;
+/// Nor for so long after its turn began: its processes have to wake up.
+const BEGINNING: u64 = 500_000;
+
 /// How sharing is done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Whether containers take turns.
     pub turns: bool,
+}
+
+impl Settings {
+    /// Whether a container takes turns with others where it is active.
+    fn takes_turns(self, known: &Known, member: &Member<'_>) -> bool {
+        self.turns && known.own > 0 && !member.observe
+    }
+}
+
+/// Whether a container has something to do on the device now: work in flight or waiting, or had until just now. One whose turn
+/// it is since `since` has done with it when nothing of it is booked any more, whatever else waits: that did not fit.
+fn wants(now: u64, reading: Option<&Reading>, since: Option<u64>) -> bool {
+    let Some(reading) = reading else {
+        return false;
+    };
+    let just_now = reading.ends_at != 0 && reading.ends_at.saturating_add(GRACE) > now;
+    match since {
+        Some(since) => just_now || now < since.saturating_add(BEGINNING),
+        None => just_now || reading.busy,
+    }
 }
 
 /// A container on a device.
@@ -181,10 +208,24 @@ impl Controller {
 
     /// Tells whether anything is lent.
     fn write_loans(&self, now: u64, device: &DeviceView<'_>) -> bool {
-        let mut wanted = device.members.iter().map(|member| {
+        let active = |member: &Member<'_>| {
             let known = self.known.get(&(device.uuid, member.container));
-            let lends = known.filter(|known| known.active && known.has > known.own);
-            (member.row, lends.map(|known| known.has))
+            known.filter(|known| known.active)
+        };
+        let taking = |member: &&Member<'_>| {
+            active(member).is_some_and(|known| self.settings.takes_turns(known, member))
+        };
+        let turns = device.members.iter().filter(taking).count() > 1;
+        let mut wanted = device.members.iter().map(|member| {
+            let known = active(member);
+            let lent = match member.compute {
+                // Its turns are in proportion to its share, and while it has one the device is its own.
+                Compute::Share { cap_ppm, .. } if turns => known.map(|_| cap_ppm.unwrap_or(ALL)),
+                _ => known
+                    .filter(|known| known.has > known.own)
+                    .map(|known| known.has),
+            };
+            (member.row, lent)
         });
         write_loans(now, wanted.clone(), || ());
         wanted.any(|(_, lent)| lent.is_some())
@@ -192,25 +233,26 @@ impl Controller {
 
     /// Deals turns where two or more take them; tells when to look again.
     fn turns(&mut self, now: u64, device: &DeviceView<'_>) -> Option<u64> {
-        self.contenders.clear();
-        if self.settings.turns {
-            for (index, member) in device.members.iter().enumerate() {
-                let key = (device.uuid, member.container);
-                let known = self.known.get(&key).filter(|known| known.active);
-                if let Some(known) = known.filter(|known| known.own > 0 && !member.observe) {
-                    self.contenders.push(Contender {
-                        index,
-                        container: member.container,
-                        own: known.own,
-                        priority: member.priority,
-                        wants: member.reading.is_some_and(|reading| reading.busy),
-                        account: known.account,
-                    });
-                }
-            }
-        }
         let (dealer, seen) = self.dealers.entry(device.uuid).or_default();
         *seen = self.step;
+        let holder = dealer.holder();
+        self.contenders.clear();
+        for (index, member) in device.members.iter().enumerate() {
+            let key = (device.uuid, member.container);
+            let known = self.known.get(&key).filter(|known| known.active);
+            if let Some(known) = known.filter(|known| self.settings.takes_turns(known, member)) {
+                let since = holder.filter(|(holder, _)| *holder == member.container);
+                self.contenders.push(Contender {
+                    index,
+                    container: member.container,
+                    part: known.has,
+                    priority: member.priority,
+                    wants: wants(now, member.reading.as_ref(), since.map(|(_, since)| since)),
+                    ends_at: member.reading.map_or(0, |reading| reading.ends_at),
+                    account: known.account,
+                });
+            }
+        }
         let deal = if self.contenders.len() < 2 {
             dealer.stop();
             Deal::Open
@@ -237,26 +279,38 @@ impl Controller {
             place.is_ok()
         };
         for (index, member) in device.members.iter().enumerate() {
-            let held = dealer.holder() == Some(member.container);
+            let held = dealer.holder().is_some_and(|(holder, _)| holder == member.container);
             let turn = match deal {
                 Deal::Keep if held => continue,
                 _ if dealer.holder().is_none() || !taking(index) => Turn::OFF,
                 _ => Turn::others(dealer.number()),
             };
             let is_next = matches!(deal, Deal::Turn { index: next, .. } if next == index);
-            if !is_next && set(&member.row.turn, turn.0) && turn == Turn::OFF {
+            if is_next {
+                continue;
+            }
+            if let Deal::Turn { since, .. } = deal
+                && Turn(member.row.turn.load(Ordering::Relaxed)).until() != 0
+            {
+                // Before the turn itself: who sees that it is over sees since when.
+                set(&member.row.since, since);
+            }
+            if set(&member.row.turn, turn.0) && turn == Turn::OFF {
                 wake(&member.row.wake);
             }
         }
         if let Deal::Turn {
             index,
             number,
+            since,
             until,
         } = deal
             && let Some(member) = device.members.get(index)
-            && set(&member.row.turn, Turn::own(number, until).0)
         {
-            wake(&member.row.wake);
+            set(&member.row.since, since);
+            if set(&member.row.turn, Turn::own(number, until).0) {
+                wake(&member.row.wake);
+            }
         }
     }
 }

@@ -56,6 +56,7 @@ pub(super) fn zero_row() -> Box<Row> {
         active_until: word(),
         wake: half(),
         active: half(),
+        since: word(),
     })
 }
 
@@ -186,6 +187,9 @@ impl World {
                 true => 0,
                 false => wants.min(may),
             };
+            if got > 0 {
+                tenant.reading.ends_at = self.now + self.tick;
+            }
             tenant.reading.waits += u64::from(got < wants);
             tenant.reading.launches += 1;
             tenant.had += u64::from(got) * self.tick / 1_000_000;

@@ -16,6 +16,7 @@ fn worst() -> Vec<Reading> {
                     waits: counter,
                     launches: counter,
                     busy,
+                    ends_at: refilled_at,
                 });
             }
         }
@@ -89,6 +90,7 @@ fn who_claims_to_be_busy_is_lent_no_more_than_its_part() {
             waits: world.now,
             launches: world.now,
             busy: true,
+            ends_at: u64::MAX,
         };
         world.step();
     }

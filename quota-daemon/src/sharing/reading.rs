@@ -17,12 +17,15 @@ pub struct Reading {
     pub launches: u64,
     /// Whether a living process has work in flight, or a launch that waits.
     pub busy: bool,
+    /// When its work in flight will have ended, by its estimates, `CLOCK_MONOTONIC` ns.
+    pub ends_at: u64,
 }
 
 impl Reading {
     /// Reads a private copy of a region, of which the part before the ledger is enough. `living` tells of a slot and its owner
     /// word whether that is a registered process that lives. `None`: the container has never used the device.
     pub fn of(
+        now: u64,
         region: &Region,
         uuid: &[u8; 16],
         living: impl Fn(usize, u64) -> bool,
@@ -41,6 +44,7 @@ impl Reading {
             waits: counters.waits,
             launches: counters.launches,
             busy,
+            ends_at: bucket.ends_at(now),
         })
     }
 }
@@ -56,7 +60,7 @@ mod tests {
     #[test]
     fn a_device_never_used_is_nothing() {
         let region = Mapped::private().unwrap();
-        assert_eq!(Reading::of(&region, &UUID, |_, _| true), None);
+        assert_eq!(Reading::of(100, &region, &UUID, |_, _| true), None);
     }
 
     #[test]
@@ -70,19 +74,20 @@ mod tests {
         region.buckets[index].count_launches(3);
         region.slots[511].owner.store(9, Ordering::Relaxed);
         region.slots[511].busy.store(1 << index, Ordering::Relaxed);
-        let reading = Reading::of(&region, &UUID, |slot, owner| (slot, owner) == (511, 9));
+        let reading = Reading::of(100, &region, &UUID, |slot, owner| (slot, owner) == (511, 9));
         let expected = Reading {
             refilled_at: 77,
             used: 1000,
             waits: 1,
             launches: 3,
             busy: true,
+            ends_at: 0,
         };
         assert_eq!(reading, Some(expected));
-        let dead = Reading::of(&region, &UUID, |_, _| false).unwrap();
+        let dead = Reading::of(100, &region, &UUID, |_, _| false).unwrap();
         assert!(!dead.busy);
         region.slots[511].busy.store(1, Ordering::Relaxed);
-        let elsewhere = Reading::of(&region, &UUID, |_, _| true).unwrap();
+        let elsewhere = Reading::of(100, &region, &UUID, |_, _| true).unwrap();
         assert!(!elsewhere.busy);
     }
 }

@@ -1,8 +1,10 @@
 //! Turns: while several containers want a device, one at a time starts work on it.
 //!
 //! Dealt by deficit round robin over the time that turns last, which no container can misreport: while a container has its turn
-//! the device is its own, so it pays for all of it. A turn ends when its holder has nothing in flight and nothing waiting, or
-//! with its lease. Who is owed time and has the highest priority is next; of equals, who has not had a turn for longest.
+//! the device is its own, so it pays for all of it. What the holder starts ends with its lease, as far as it can tell; the next turn is dealt
+//! just before, so that the device is not idle while a process wakes up. A turn ends early when its holder has nothing in flight and
+//! nothing waiting, and late when something runs on; for that the others wait, up to a bound, and the holder pays.
+//! Who is owed time and has the highest priority is next; of equals, who has not had a turn for longest.
 //!
 //! With turns and no daemon, launches would wait for a turn that nobody deals: a turn holds only while the row's
 //! `active_until` lies ahead, which the daemon renews, and a row of an idle container says that turns are off.
@@ -10,15 +12,25 @@
 use super::MS;
 
 /// How long a turn is on average.
-const TURN: u64 = 5 * MS;
+const TURN: u64 = 10 * MS;
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
 /// Nor longer: the others wait for its end.
 const LONGEST: u64 = 20 * MS;
+/// For so long beyond its lease the others wait for work of the holder that has not ended. A longer kernel shares the device
+/// with theirs from then on.
+const OVERRUN: u64 = 250 * MS;
+/// How long before the end of a turn the next one is dealt: what it takes until a process that waits for it is awake.
+const LEAD: u64 = 100_000;
 /// While turns are dealt, whether the holder has finished is looked at so often.
 pub(super) const LOOK: u64 = MS;
+/// And no more often.
+const SHORT_LOOK: u64 = MS / 10;
 /// Nobody owes more than this: a turn that ends late (a stopped daemon) costs its holder no more.
-const DEEPEST: i64 = 10 * LONGEST.cast_signed();
+const DEEPEST: i64 = 8 * OVERRUN.cast_signed();
+
+/// What may be left of a turn for the next one beyond what that gives: a kernel that did not fit waits for it.
+const CARRIED: i64 = LONGEST.cast_signed();
 
 /// One who takes turns.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +39,14 @@ pub(super) struct Contender {
     pub(super) index: usize,
     /// Its container.
     pub(super) container: u64,
-    /// Its own share, which its turns are in proportion to.
-    pub(super) own: u32,
+    /// What its turns are in proportion to, ppm.
+    pub(super) part: u32,
     /// Higher goes first within a round.
     pub(super) priority: i32,
-    /// Whether it has work in flight or waiting.
+    /// Whether it has work in flight or waiting, or had until just now.
     pub(super) wants: bool,
+    /// When its work in flight will have ended, as it says.
+    pub(super) ends_at: u64,
     /// What it is owed.
     pub(super) account: Account,
 }
@@ -51,12 +65,13 @@ pub(super) struct Account {
 pub(super) enum Deal {
     /// As before.
     Keep,
-    /// Nobody wants the device: anybody may start.
+    /// Nobody has to wait for anybody: anybody may start.
     Open,
-    /// A new turn, of the contender with this index.
+    /// A turn of the contender with this index, and what it starts has to end by `until`.
     Turn {
         index: usize,
         number: u64,
+        since: u64,
         until: u64,
     },
 }
@@ -66,6 +81,8 @@ pub(super) enum Deal {
 pub(super) struct Dealer {
     number: u64,
     holder: Option<Holder>,
+    /// When to look again.
+    look: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +90,8 @@ struct Holder {
     container: u64,
     since: u64,
     until: u64,
+    /// Its lease was cut short for one of higher priority.
+    cut: bool,
 }
 
 impl Dealer {
@@ -86,37 +105,41 @@ impl Dealer {
         self.number
     }
 
-    /// Whose turn it is.
-    pub(super) fn holder(&self) -> Option<u64> {
-        self.holder.map(|holder| holder.container)
+    /// Whose turn it is, and since when.
+    pub(super) fn holder(&self) -> Option<(u64, u64)> {
+        self.holder.map(|holder| (holder.container, holder.since))
     }
 
-    /// When to look again.
+    /// How long until the next look.
     pub(super) fn next(&self, now: u64) -> u64 {
-        self.holder.map_or(LOOK, |holder| {
-            holder.until.saturating_sub(now).clamp(MS / 10, LOOK)
-        })
+        self.look.saturating_sub(now).clamp(SHORT_LOOK, LOOK)
     }
 
     /// Ends the turn if it is over, and deals the next one.
     pub(super) fn deal(&mut self, now: u64, contenders: &mut [Contender]) -> Deal {
+        self.look = now.saturating_add(LOOK);
+        let mut since = now;
         let had_one = self.holder.is_some();
-        if let Some(holder) = self.holder {
+        // A clock that goes backwards is not one; but nothing here depends on it.
+        if let Some(holder) = self.holder.filter(|holder| holder.since <= now.saturating_add(LONGEST)) {
+            if let Some(deal) = self.go_on(now, holder, contenders) {
+                return deal;
+            }
             let place = contenders
                 .iter_mut()
                 .find(|one| one.container == holder.container);
             if let Some(place) = place {
-                // A clock that goes backwards is not one; but nothing here depends on it.
-                if place.wants && now < holder.until && now >= holder.since {
-                    return Deal::Keep;
-                }
-                place.account.pay(now.saturating_sub(holder.since));
+                since = place.ends_at.clamp(now, now.saturating_add(LEAD));
+                place.account.pay(since.saturating_sub(holder.since));
             }
-            self.holder = None;
         }
+        self.holder = None;
         for contender in contenders.iter_mut().filter(|one| !one.wants) {
             // Who has nothing to do saves nothing up; what it owes, it owes.
             contender.account.deficit = contender.account.deficit.min(0);
+        }
+        if contenders.iter().filter(|one| one.wants).count() < 2 {
+            return if had_one { Deal::Open } else { Deal::Keep };
         }
         replenish(contenders);
         let next = contenders
@@ -129,17 +152,63 @@ impl Dealer {
         self.number += 1;
         next.account.last = self.number;
         let lease = next.account.deficit.unsigned_abs();
-        let until = now.saturating_add(lease.clamp(SHORTEST, LONGEST));
-        self.holder = Some(Holder {
+        let until = since.saturating_add(lease.clamp(SHORTEST, LONGEST));
+        let holder = Holder {
             container: next.container,
-            since: now,
+            since,
             until,
-        });
+            cut: false,
+        };
+        self.holder = Some(holder);
+        self.look = self.look.min(until.saturating_sub(LEAD));
+        self.turn(next.index, holder)
+    }
+
+    fn turn(&self, index: usize, holder: Holder) -> Deal {
         Deal::Turn {
-            index: next.index,
+            index,
             number: self.number,
-            until,
+            since: holder.since,
+            until: holder.until,
         }
+    }
+
+    /// What there is to write while the holder keeps its turn; `None` if that is over.
+    fn go_on(&mut self, now: u64, holder: Holder, contenders: &[Contender]) -> Option<Deal> {
+        let place = contenders
+            .iter()
+            .find(|one| one.container == holder.container)?;
+        let mut others = contenders
+            .iter()
+            .filter(|one| one.wants && one.container != holder.container);
+        let first = others.clone().map(|one| one.priority).max();
+        // With nobody else there is nothing to hold back.
+        others.next()?;
+        let comes_first = first.is_some_and(|first| first > place.priority);
+        if place.wants && now.saturating_add(LEAD) < holder.until && !comes_first {
+            self.look = self.look.min(holder.until - LEAD);
+            return Some(Deal::Keep);
+        }
+        if comes_first {
+            // It comes beside what is in flight, which the device's own time slices see to.
+            return None;
+        }
+        let runs_on = place.ends_at > now.saturating_add(LEAD)
+            && now < holder.until.saturating_add(OVERRUN);
+        if !runs_on {
+            return None;
+        }
+        self.look = self.look.min(place.ends_at.saturating_sub(LEAD));
+        if holder.cut || holder.until <= now.saturating_add(LEAD) {
+            return Some(Deal::Keep);
+        }
+        let cut = Holder {
+            until: now,
+            cut: true,
+            ..holder
+        };
+        self.holder = Some(cut);
+        Some(self.turn(place.index, cut))
     }
 }
 
@@ -153,10 +222,10 @@ impl Account {
 /// Begins new rounds until somebody who wants the device is owed time: all at once, however many that takes.
 fn replenish(contenders: &mut [Contender]) {
     let wanting = || contenders.iter().filter(|one| one.wants);
-    let own: u64 = wanting().map(|one| u64::from(one.own.max(1))).sum();
+    let parts: u64 = wanting().map(|one| u64::from(one.part.max(1))).sum();
     let count = u64::try_from(wanting().count()).unwrap_or(u64::MAX);
     let quantum = |one: &Contender| {
-        let part = (TURN * count).saturating_mul(u64::from(one.own.max(1))) / own.max(1);
+        let part = (TURN * count).saturating_mul(u64::from(one.part.max(1))) / parts.max(1);
         i64::try_from(part.max(1)).unwrap_or(i64::MAX)
     };
     let rounds = wanting()
@@ -172,7 +241,11 @@ fn replenish(contenders: &mut [Contender]) {
     for one in contenders.iter_mut().filter(|one| one.wants) {
         let quantum = quantum(one);
         let more = quantum.saturating_mul(rounds);
-        one.account.deficit = one.account.deficit.saturating_add(more).min(quantum);
+        one.account.deficit = one
+            .account
+            .deficit
+            .saturating_add(more)
+            .min(quantum.saturating_add(CARRIED));
     }
 }
 
@@ -194,13 +267,14 @@ mod tests {
         while now < end {
             for one in &mut contenders {
                 one.wants =
-                    dealer.holder() != Some(one.container) || !drains(one.container, now - since);
+                    dealer.holder().is_none_or(|(holder, _)| holder != one.container)
+                        || !drains(one.container, now - since);
             }
             if let Deal::Turn { .. } = dealer.deal(now, &mut contenders) {
                 since = now;
             }
             let step = dealer.next(now);
-            if let Some(holder) = dealer.holder() {
+            if let Some((holder, _)) = dealer.holder() {
                 had[usize::try_from(holder).unwrap()] += step;
             }
             now += step;
@@ -208,13 +282,14 @@ mod tests {
         had
     }
 
-    fn contender(container: u64, own: u32) -> Contender {
+    fn contender(container: u64, part: u32) -> Contender {
         Contender {
             index: usize::try_from(container).unwrap(),
             container,
-            own,
+            part,
             priority: 0,
             wants: true,
+            ends_at: 0,
             account: Account::default(),
         }
     }
@@ -273,16 +348,14 @@ mod tests {
             panic!("nobody has it");
         };
         assert_eq!(index, 0);
-        assert_eq!(dealer.deal(until - 1, &mut contenders), Deal::Keep);
+        assert_eq!(dealer.deal(until - LEAD - 1, &mut contenders), Deal::Keep);
         assert!(matches!(
             dealer.deal(until, &mut contenders),
             Deal::Turn { index: 1, .. }
         ));
+        // Alone it has nobody to wait for.
         contenders.remove(1);
-        assert!(matches!(
-            dealer.deal(until, &mut contenders),
-            Deal::Turn { index: 0, .. }
-        ));
+        assert_eq!(dealer.deal(until, &mut contenders), Deal::Open);
     }
 
     #[test]

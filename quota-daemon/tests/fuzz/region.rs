@@ -207,7 +207,7 @@ fn share(
         busy: true,
         ..Reading::default()
     };
-    let spoilt = head.and_then(|region| Reading::of(region, &UUIDS[0], |slot, _| slot < 2));
+    let spoilt = head.and_then(|region| Reading::of(1 << 40, region, &UUIDS[0], |slot, _| slot < 2));
     let member = |container: usize, reading| Member {
         container: container as u64,
         compute: SHARE,
@@ -261,7 +261,7 @@ fn derive(region: &Region, seen: &mut Seen) {
         }
     }
     for uuid in &UUIDS {
-        let reading = Reading::of(region, uuid, |slot, _| slot < 2);
+        let reading = Reading::of(1 << 40, region, uuid, |slot, _| slot < 2);
         seen.busy += u64::from(reading.is_some_and(|reading| reading.busy));
     }
     for what in [What::Refusal, What::Wait] {
