@@ -14,6 +14,8 @@ use crate::task::Task;
 
 /// However often bells ring. As `quota_daemon::serve` has it.
 const AT_LEAST: Duration = Duration::from_millis(2);
+/// The same while turns are dealt.
+const TURNS_AT_LEAST: Duration = Duration::from_micros(50);
 
 /// What the daemon knows of one container besides its regions.
 pub struct Client {
@@ -40,14 +42,17 @@ pub fn run(task: &Task<'_>, clients: &[Rc<Client>], devices: usize, settings: Se
     let mut controller = Controller::new(settings);
     loop {
         let next = step(task, &mut controller, clients, devices);
-        let pause = next.map_or(AT_LEAST, |next| next.clamp(AT_LEAST / 4, AT_LEAST));
-        task.sleep(nanoseconds(pause));
-        let rest = next.map(|next| next.saturating_sub(pause));
-        if rest == Some(Duration::ZERO) {
-            continue;
-        }
-        let until = rest.map_or(NEVER, |rest| task.now() + nanoseconds(rest));
+        let begin = task.now();
+        let until = next.map_or(NEVER, |next| begin + nanoseconds(next));
         wait_for_bells(task, clients, until);
+        let pause = match next {
+            Some(next) if next < AT_LEAST => TURNS_AT_LEAST,
+            _ => AT_LEAST,
+        };
+        let waited = task.now() - begin;
+        if waited < nanoseconds(pause) {
+            task.sleep(nanoseconds(pause) - waited);
+        }
     }
 }
 
@@ -79,7 +84,7 @@ fn step(
         let living = client.living.borrow();
         for device in 0..devices {
             let region = client.container.region;
-            let reading = Reading::of(region, &uuid(device).0, |_, owner| living.contains(&owner));
+            let reading = Reading::of(task.now(), region, &uuid(device).0, |_, owner| living.contains(&owner));
             // One whose processes have all gone is not read at all.
             readings.push(reading.filter(|_| !living.is_empty()));
         }

@@ -10,7 +10,7 @@ use quota_abi::sync::{
 
 use crate::flight::Flight;
 use crate::settler::Settler;
-use crate::terms::{Account, Terms, Whose};
+use crate::terms::{Account, Doing, Terms, Whose};
 use crate::try_lock::TryLock;
 use crate::waits::Noted;
 
@@ -184,7 +184,7 @@ impl Device {
         if self.flight.is_empty()
             && let Some(terms) = self.terms()
         {
-            terms.set_busy(false);
+            terms.say(Doing::Nothing);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::gate::Place;
 use crate::gpu::Gpu;
 use crate::markers::Markers;
 use crate::shape::{Stream, Work};
-use crate::terms::Account;
+use crate::terms::{Account, Doing};
 use crate::thread::{NEVER, Thread};
 
 /// A span is closed when it holds this much work, ns: event pairs resolve 0.5 µs and jitter by tens.
@@ -326,7 +326,7 @@ impl Engine {
         let device = self.device(index)?;
         let now = gpu.now();
         let account = device.account(now)?;
-        account.terms.set_busy(true);
+        account.terms.say(Doing::Works);
         self.ring(gpu, account, now);
         device.look_around(account, now);
         self.flush(thread, account.bucket, now);

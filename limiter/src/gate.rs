@@ -8,13 +8,16 @@ use crate::engine::Engine;
 use crate::flight::{BOUND, PATIENCE};
 use crate::gpu::Gpu;
 use crate::shape::Work;
-use crate::terms::Account;
+use crate::terms::{Account, Doing};
 use crate::thread::Thread;
 use crate::turns::{Booked, force};
 use crate::waits::Wait;
 
 /// The longest wait of one launch, ns, unless the debt that it found asks for more.
 pub(crate) const LONGEST_WAIT: u64 = 100_000_000;
+/// The same of one that has nothing ahead of it but work on its own stream, ns: that cannot wait for the launch itself, but only for what the
+/// same thread does after it.
+pub(crate) const LONGEST_BEHIND: u64 = 400_000_000;
 /// How often a waiting launch wakes before its time to settle what has ended.
 const EARLY: u32 = 2;
 /// The shortest sleep of the bound on work in flight, ns; each further one is twice as long.
@@ -163,10 +166,10 @@ impl Engine {
             self.ring(gpu, place.account, now);
             if device.flight.is_empty() {
                 // It waits for its own time: the device may be another's.
-                place.account.terms.set_busy(false);
+                place.account.terms.say(Doing::Nothing);
                 self.end_turn(gpu, place, now);
             } else {
-                place.account.terms.set_busy(true);
+                place.account.terms.say(Doing::Works);
             }
             gpu.sleep_until(until, word, seen);
             now = gpu.now();
@@ -214,7 +217,13 @@ impl Engine {
         let (mut now, mut nap) = (begin, FIRST_NAP);
         while excess > 0 {
             let relief = self.relief(place, stream, 0, begin);
-            let deadline = relief.min(begin + PATIENCE);
+            let patience = if self.is_behind(place.index, stream) {
+                let known = flight.remaining(begin).max(0).unsigned_abs();
+                known.saturating_add(PATIENCE).min(LONGEST_BEHIND)
+            } else {
+                PATIENCE
+            };
+            let deadline = relief.min(begin + patience);
             if now >= deadline {
                 if now >= relief {
                     flight.relieve();
@@ -223,6 +232,7 @@ impl Engine {
                 break;
             }
             let until = now + excess.min(BOUND).unsigned_abs().max(nap);
+            self.look_for_the_end(place, now, nap);
             let word = place.account.wake_word();
             gpu.sleep_until(until.min(deadline), word, word.load(Acquire));
             nap *= 2;

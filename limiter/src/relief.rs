@@ -84,6 +84,13 @@ impl Engine {
             .unwrap_or(u64::MAX)
     }
 
+    /// Whether all that is in flight in this process is ahead of a launch on its own stream.
+    pub(crate) fn is_behind(&self, index: usize, stream: usize) -> bool {
+        self.markers
+            .all_pending()
+            .all(|(_, marker)| marker.device() == index && marker.stream() == stream)
+    }
+
     /// A launch on `stream` of device `index` goes on that was held since `begin`.
     pub(crate) fn let_go(&self, index: usize, stream: usize, begin: u64, now: u64) {
         for (_, marker) in self.markers.all_pending() {

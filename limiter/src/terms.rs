@@ -4,7 +4,7 @@
 //! changes from one moment to the next: so an account holds for the moment at which it was asked for.
 
 use quota_abi::bucket::{Bucket, Rate};
-use quota_abi::layout::Region;
+use quota_abi::layout::{DEVICES, Region};
 use quota_abi::policy::{Policy, Row, Turn, mode};
 use quota_abi::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -55,6 +55,16 @@ pub(crate) struct Account {
     pub terms: &'static Terms,
 }
 
+/// What a process has to do on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Nothing,
+    /// A launch waits, and nothing is in flight.
+    Waits,
+    /// There is work in flight, or just about to be.
+    Works,
+}
+
 /// Whose turn it is on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -103,31 +113,25 @@ impl Terms {
         })
     }
 
-    /// Says whether this process has work on the device, or a launch that waits: only a daemon wants to know.
-    pub(crate) fn set_busy(&self, busy: bool) {
-        let Some((
-            Seat {
-                region,
-                device,
-                slot,
-                ..
-            },
-            _,
-        )) = self.seat.zip(self.rule)
-        else {
+    /// Says what this process has to do on the device: only a daemon wants to know.
+    pub(crate) fn say(&self, doing: Doing) {
+        let Some((seat, _)) = self.seat.zip(self.rule) else {
             return;
         };
-        let Some(slot) = region.slots.get(slot) else {
+        let Some(slot) = seat.region.slots.get(seat.slot) else {
             return;
         };
-        let bit = 1 << (device % 64);
-        if (slot.busy.load(Relaxed) & bit != 0) == busy {
-            return;
-        }
-        if busy {
-            slot.busy.fetch_or(bit, Relaxed);
-        } else {
-            slot.busy.fetch_and(!bit, Relaxed);
+        let device = seat.device % DEVICES;
+        let bits = 1 << device | 1 << (device + DEVICES);
+        let new = match doing {
+            Doing::Nothing => 0,
+            Doing::Waits => 1 << device,
+            Doing::Works => bits,
+        };
+        let old = slot.busy.load(Relaxed);
+        if old & bits != new {
+            slot.busy.fetch_and(!bits | new, Relaxed);
+            slot.busy.fetch_or(new, Relaxed);
         }
     }
 

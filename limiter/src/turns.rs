@@ -12,9 +12,9 @@ use quota_abi::bucket::Bucket;
 use quota_abi::sync::Ordering::Acquire;
 
 use crate::engine::Engine;
-use crate::gate::{LONGEST_WAIT, Place};
+use crate::gate::{LONGEST_BEHIND, LONGEST_WAIT, Place};
 use crate::gpu::Gpu;
-use crate::terms::{Account, Whose};
+use crate::terms::{Account, Doing, Whose};
 use crate::thread::Thread;
 use crate::waits::Wait;
 
@@ -80,7 +80,11 @@ impl Engine {
                 break (amount, false);
             }
             let flying = !device.flight.is_empty();
-            let patience = if flying { LONGEST_WAIT } else { LONGEST_TURN };
+            let patience = match (flying, self.is_behind(place.index, stream)) {
+                (false, _) => LONGEST_TURN,
+                (true, true) => LONGEST_BEHIND,
+                (true, false) => LONGEST_WAIT,
+            };
             let relief = self.relief(place, stream, 0, begin);
             let deadline = relief.min(begin + patience);
             if now >= deadline {
@@ -89,7 +93,7 @@ impl Engine {
                 }
                 break (force(account.bucket, now, least), true);
             }
-            account.terms.set_busy(true);
+            account.terms.say(if flying { Doing::Works } else { Doing::Waits });
             self.ring(gpu, account, now);
             let until = if flying {
                 let look = self.look_for_the_end(place, now, nap);

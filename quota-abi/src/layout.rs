@@ -58,7 +58,8 @@ pub struct SlotRow {
     pub namespace: AtomicU64,
     /// Where the kernel has put the owner's program, see [`crate::life::Identity`]; 0 if unknown.
     pub image: AtomicU64,
-    /// One bit for each device, by its row: the owner may have work in flight there, or waits to launch some.
+    /// Two bits for each device. By its row: the owner may have work in flight there, or waits to launch some. By its row and
+    /// [`DEVICES`]: it may have work in flight.
     pub busy: AtomicU64,
 }
 

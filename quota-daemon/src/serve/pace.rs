@@ -33,15 +33,17 @@ pub(super) fn run(core: &Core) {
     };
     while !core.is_stopping() {
         let next = step(core, &mut controller, &mut copy);
+        let begin = Instant::now();
+        if next != Some(Duration::ZERO) {
+            core.signal.wait(next);
+        }
         // However often bells ring; while turns are dealt, one may end at any time.
         let pause = match next {
             Some(next) if next < AT_LEAST => TURNS_AT_LEAST,
             _ => AT_LEAST,
         };
-        std::thread::sleep(pause);
-        let rest = next.map(|next| next.saturating_sub(pause));
-        if rest != Some(Duration::ZERO) {
-            core.signal.wait(rest);
+        if let Some(rest) = pause.checked_sub(begin.elapsed()) {
+            std::thread::sleep(rest);
         }
     }
 }

@@ -50,7 +50,9 @@ fn wants(now: u64, reading: Option<&Reading>, since: Option<u64>) -> bool {
     };
     let just_now = reading.ends_at != 0 && reading.ends_at.saturating_add(GRACE) > now;
     match since {
-        Some(since) => just_now || now < since.saturating_add(BEGINNING),
+        // What else it has to launch does not fit into the rest of its turn.
+        Some(since) if reading.ends_at == 0 => now < since.saturating_add(BEGINNING),
+        Some(since) => just_now || reading.busy || now < since.saturating_add(BEGINNING),
         None => just_now || reading.busy,
     }
 }

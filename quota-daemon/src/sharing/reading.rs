@@ -1,7 +1,7 @@
 //! What a container says about its use of one device. All of it is the container's own word.
 
 use quota_abi::devices;
-use quota_abi::layout::Region;
+use quota_abi::layout::{DEVICES, Region};
 use quota_abi::sync::Ordering;
 
 /// What was read of a usage region about one device.
@@ -33,10 +33,14 @@ impl Reading {
         let index = devices::find(region, uuid)?;
         let bucket = region.buckets.get(index)?;
         // All slots: how many are in use is a number that the container wrote.
-        let busy = region.slots.iter().enumerate().any(|(slot, row)| {
-            row.busy.load(Ordering::Relaxed) >> index & 1 == 1
-                && living(slot, row.owner.load(Ordering::Relaxed))
-        });
+        let (mut busy, mut works) = (false, false);
+        for (slot, row) in region.slots.iter().enumerate() {
+            let bits = row.busy.load(Ordering::Relaxed) >> index;
+            if bits & (1 | 1 << DEVICES) != 0 && living(slot, row.owner.load(Ordering::Relaxed)) {
+                busy |= bits & 1 != 0;
+                works |= bits & 1 << DEVICES != 0;
+            }
+        }
         let counters = bucket.read();
         Some(Self {
             refilled_at: bucket.refilled_at(),
@@ -44,7 +48,10 @@ impl Reading {
             waits: counters.waits,
             launches: counters.launches,
             busy,
-            ends_at: bucket.ends_at(now),
+            // What was booked by those who have nothing in flight was booked in error, or by the dead.
+            ends_at: bucket
+                .ends_at(now)
+                .min(if works { u64::MAX } else { now }),
         })
     }
 }

@@ -118,6 +118,13 @@ impl Dealer {
     /// Ends the turn if it is over, and deals the next one.
     pub(super) fn deal(&mut self, now: u64, contenders: &mut [Contender]) -> Deal {
         self.look = now.saturating_add(LOOK);
+        if std::env::var_os("TRACE").is_some() {
+            eprint!("{:9.3} {:?}", (now % 100_000_000_000) as f64 / 1e6, self.holder.map(|h| (h.container, (h.since as i64 - now as i64) / 1000, (h.until as i64 - now as i64) / 1000)));
+            for c in contenders.iter() {
+                eprint!(" | {} wants {} ends {} deficit {}", c.container, c.wants, (c.ends_at as i64 - now as i64) / 1000, c.account.deficit / 1000);
+            }
+            eprintln!();
+        }
         let mut since = now;
         let had_one = self.holder.is_some();
         // A clock that goes backwards is not one; but nothing here depends on it.
