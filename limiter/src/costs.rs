@@ -16,6 +16,8 @@ const BUCKETS: usize = 4 * 40;
 
 /// The cost of the very first launch of a process: twice this is the bound on work in flight.
 const FIRST_GUESS: i64 = 2_000_000;
+/// The driver's time slice, ns, as NVIDIA documents its default.
+const SLICE: i64 = 1_024_000;
 /// Nothing is estimated higher. It is what 39 bits hold, 9 minutes.
 const HIGHEST: i64 = (1 << 39) - 1;
 /// In an entry's word, above the cost: the shape was seen to wait for a later launch. With the bits of the cost this reads as a
@@ -195,15 +197,24 @@ impl Costs {
     }
 
     /// The same of a measurement that may contain others' work, and so is no reason to raise a cost. What is not known well yet is
-    /// lowered to it at once, what is known step by step.
-    pub(crate) fn learn_at_most(&self, shape: u64, function: u64, size: u64, high: i64) {
+    /// lowered to it at once, what is known step by step; and not at all where `turns` will show what is the shape's own.
+    pub(crate) fn learn_at_most(
+        &self,
+        shape: u64,
+        function: u64,
+        size: u64,
+        high: i64,
+        turns: bool,
+    ) {
         let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
             return;
         };
         let cost = Cost::unpack(entry.value.load(Relaxed));
         if cost.samples == 0 {
-            self.learn(shape, function, size, (0, high));
-        } else if cost.is_young() || high < cost.ns {
+            // Half of what is longer than a slice was somebody else's.
+            let own = high.min(SLICE) + (high - SLICE).max(0) / 2;
+            self.learn(shape, function, size, (0, own));
+        } else if !turns && (cost.is_young() || high < cost.ns) {
             let step = if cost.is_young() { 1 } else { 8 };
             let cost = Cost {
                 ns: cost.ns + (cost.ns.min(high) - cost.ns) / step,

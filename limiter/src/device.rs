@@ -173,7 +173,7 @@ impl Device {
         }
     }
 
-    /// Whether the daemon is still to be told that the turn that began at `since` may end: not in its beginning, and not all the time.
+    /// Whether the daemon is to be told that the turn that began at `since` may end: not in its beginning, and not all the time.
     pub(crate) fn is_to_tell(&self, since: u64, now: u64) -> bool {
         let last = self.told.load(Relaxed).max(since);
         now >= last.saturating_add(BETWEEN) && self.told.swap(now, Relaxed) < now

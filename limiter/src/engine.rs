@@ -14,7 +14,7 @@ use quota_abi::sync::{
 
 use crate::costs::Costs;
 use crate::device::Device;
-use crate::gate::Place;
+use crate::gate::{Held, Place};
 use crate::gpu::Gpu;
 use crate::markers::Markers;
 use crate::shape::{Stream, Work};
@@ -293,7 +293,7 @@ impl Engine {
             }
             let price = place.device.transfer_time(traffic);
             if thread.batch.get() < price || thread.left.get() == 0 {
-                self.take(gpu, thread, place, stream.key(), price);
+                self.take(gpu, thread, place, Held::transfer(stream), price);
             }
             thread.pay(price);
             Some(price)
@@ -366,9 +366,9 @@ impl Engine {
         }
         let mut waited = false;
         if thread.batch.get() < price || thread.left.get() == 0 {
-            waited |= self.take(gpu, thread, place, key, price);
+            waited |= self.take(gpu, thread, place, Held::work(work), price);
         }
-        waited |= self.bound_flight(gpu, thread, place, key, price);
+        waited |= self.bound_flight(gpu, thread, place, Held::work(work), price);
         if waited {
             self.let_go(index, key, now, gpu.now());
         }

@@ -7,7 +7,7 @@ use crate::device::{Admission, Device};
 use crate::engine::Engine;
 use crate::flight::{BOUND, PATIENCE};
 use crate::gpu::Gpu;
-use crate::shape::Work;
+use crate::shape::{Stream, Work};
 use crate::terms::{Account, Doing};
 use crate::thread::Thread;
 use crate::turns::{Booked, force};
@@ -35,6 +35,31 @@ impl Place<'_> {
     /// What work of this kind takes in the group.
     pub(crate) fn typical(&self, work: &Work) -> i64 {
         self.account.bucket.typical(work.kind())
+    }
+}
+
+/// What is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// The key of its stream.
+    pub(crate) stream: usize,
+    /// Its shape; 0: a transfer.
+    pub(crate) shape: u64,
+}
+
+impl Held {
+    pub(crate) fn work(work: &Work) -> Self {
+        Self {
+            stream: work.stream.key(),
+            shape: work.shape,
+        }
+    }
+
+    pub(crate) fn transfer(stream: Stream) -> Self {
+        Self {
+            stream: stream.key(),
+            shape: 0,
+        }
     }
 }
 
@@ -98,7 +123,7 @@ impl Engine {
         gpu: &impl Gpu,
         thread: &Thread,
         mut place: Place<'_>,
-        stream: usize,
+        held: Held,
         price: i64,
     ) -> bool {
         let device = place.device;
@@ -141,12 +166,12 @@ impl Engine {
                 break least;
             }
             let patience = patience.get_or_insert_with(|| {
-                self.close_all(gpu, thread, stream);
+                self.close_all(gpu, thread, held.stream);
                 self.settle_all(gpu, place, now);
                 Patience::begin(place, wait, now)
             });
             let deadline = patience.until(place, wait, now);
-            let relief = self.relief(place, stream, settled(place, wait), begin);
+            let relief = self.relief(place, held, settled(place, wait), begin);
             let deadline = deadline.min(relief);
             if now >= deadline {
                 if now >= relief {
@@ -181,7 +206,7 @@ impl Engine {
                 waited: false,
             }
         } else {
-            self.await_turn(gpu, thread, place, stream, (least, granted))
+            self.await_turn(gpu, thread, place, held, (least, granted))
         };
         place.account.bucket.give_back(granted - booked.amount);
         thread.grant(booked.amount);
@@ -202,7 +227,7 @@ impl Engine {
         gpu: &impl Gpu,
         thread: &Thread,
         place: Place<'_>,
-        stream: usize,
+        held: Held,
         price: i64,
     ) -> bool {
         let flight = &place.device.flight;
@@ -212,12 +237,12 @@ impl Engine {
             return false;
         }
         let level = place.account.bucket.level();
-        self.close_all(gpu, thread, stream);
+        self.close_all(gpu, thread, held.stream);
         self.settle_all(gpu, place, begin);
         let (mut now, mut nap) = (begin, FIRST_NAP);
         while excess > 0 {
-            let relief = self.relief(place, stream, 0, begin);
-            let patience = if self.is_behind(place.index, stream) {
+            let relief = self.relief(place, held, 0, begin);
+            let patience = if self.is_behind(place.index, held.stream) {
                 let known = flight.remaining(begin).max(0).unsigned_abs();
                 known.saturating_add(PATIENCE).min(LONGEST_BEHIND)
             } else {
@@ -268,7 +293,7 @@ impl Engine {
         let thread = Thread::new();
         gpu.quietly(|| {
             self.settle(gpu, place, now);
-            self.take(gpu, &thread, place, work.stream.key(), price)
+            self.take(gpu, &thread, place, Held::work(work), price)
         });
         let unspent = thread.batch.get() - price;
         account.bucket.give_back(unspent);

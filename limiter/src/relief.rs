@@ -12,7 +12,7 @@ use quota_abi::sync::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::flight::PATIENCE;
-use crate::gate::{LONGEST_WAIT, Place};
+use crate::gate::{Held, LONGEST_BEHIND, LONGEST_WAIT, Place};
 use crate::marker::Marker;
 
 /// Work is overdue when it runs for twice its estimate, and this much longer, ns: another process's slice.
@@ -64,7 +64,7 @@ impl Marker {
 impl Engine {
     /// When a launch on `stream` that is held since `begin` has to be let through because of what is overdue.
     /// `debt`: how long what was settled will take to be paid.
-    pub(crate) fn relief(&self, place: Place<'_>, stream: usize, debt: u64, begin: u64) -> u64 {
+    pub(crate) fn relief(&self, place: Place<'_>, held: Held, debt: u64, begin: u64) -> u64 {
         let fills_at = place.account.bucket.rate().unwrap_or(place.account.rate);
         if debt > fills_at.time_for(CREDIT + fills_at.resume()) {
             return u64::MAX;
@@ -76,8 +76,13 @@ impl Engine {
         self.markers
             .all_pending()
             .filter_map(|(_, marker)| {
-                let own = marker.device() == place.index && marker.stream() == stream;
-                let patience = if own { behind } else { elsewhere };
+                let own = marker.device() == place.index && marker.stream() == held.stream;
+                let patience = match own {
+                    // A row of kernels that are longer than they were.
+                    true if marker.shape.load(Relaxed) == held.shape => LONGEST_BEHIND,
+                    true => behind,
+                    false => elsewhere,
+                };
                 Some(marker.overdue_at()?.max(begin).saturating_add(patience))
             })
             .min()

@@ -6,6 +6,7 @@ use quota_abi::sync::Ordering::Relaxed;
 use crate::engine::Engine;
 use crate::gate::Place;
 use crate::gpu::{Gpu, Passed};
+use crate::terms::Whose;
 use crate::thread::Thread;
 
 /// Streams that are looked at in vain before a settler leaves the rest for later.
@@ -64,7 +65,9 @@ impl Engine {
                             let function = marker.function.load(Relaxed);
                             let size = marker.size.load(Relaxed);
                             if contended {
-                                self.costs.learn_at_most(shape, function, size, range.1);
+                                let turns = account.whose(now) != Whose::Anybodys;
+                                self.costs
+                                    .learn_at_most(shape, function, size, range.1, turns);
                             } else {
                                 self.costs.learn(shape, function, size, range);
                             }

@@ -135,6 +135,17 @@ impl Terms {
         }
     }
 
+    /// Whether a process of the container has work in flight on the device.
+    pub(crate) fn somebody_works(&self) -> bool {
+        self.seat.is_some_and(|seat| {
+            let used = seat.region.header.high_water.load(Relaxed);
+            let used = usize::try_from(used).unwrap_or(usize::MAX);
+            let bit = 1 << (seat.device % DEVICES + DEVICES);
+            let mut slots = seat.region.slots.iter().take(used);
+            slots.any(|slot| slot.busy.load(Relaxed) & bit != 0)
+        })
+    }
+
     /// The daemon's bell, if it does not know yet that the container is active here.
     pub(crate) fn bell(&self, now: u64) -> Option<&'static AtomicU32> {
         let Rule { policy, row } = self.rule?;

@@ -12,14 +12,14 @@ use quota_abi::bucket::Bucket;
 use quota_abi::sync::Ordering::Acquire;
 
 use crate::engine::Engine;
-use crate::gate::{LONGEST_BEHIND, LONGEST_WAIT, Place};
+use crate::gate::{Held, LONGEST_BEHIND, LONGEST_WAIT, Place};
 use crate::gpu::Gpu;
 use crate::terms::{Account, Doing, Whose};
 use crate::thread::Thread;
 use crate::waits::Wait;
 
 /// The longest wait for a turn with nothing in flight, ns: a daemon that lives deals it sooner, unless somebody's kernel is longer than that.
-const LONGEST_TURN: u64 = 2_000_000_000;
+const LONGEST_TURN: u64 = 30_000_000_000;
 /// The shortest sleep of a launch that looks for the end of what is in flight, ns; each further one without any is twice as long.
 const NAP: u64 = 50_000;
 /// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
@@ -55,7 +55,7 @@ impl Engine {
         gpu: &impl Gpu,
         thread: &Thread,
         place: Place<'_>,
-        stream: usize,
+        held: Held,
         (least, most): (i64, i64),
     ) -> Booked {
         let begin = gpu.now();
@@ -68,7 +68,7 @@ impl Engine {
                 waited: false,
             };
         }
-        self.close_all(gpu, thread, stream);
+        self.close_all(gpu, thread, held.stream);
         self.settle_all(gpu, place, begin);
         let level = account.bucket.level();
         let word = account.wake_word();
@@ -80,12 +80,12 @@ impl Engine {
                 break (amount, false);
             }
             let flying = !device.flight.is_empty();
-            let patience = match (flying, self.is_behind(place.index, stream)) {
+            let patience = match (flying, self.is_behind(place.index, held.stream)) {
                 (false, _) => LONGEST_TURN,
                 (true, true) => LONGEST_BEHIND,
                 (true, false) => LONGEST_WAIT,
             };
-            let relief = self.relief(place, stream, 0, begin);
+            let relief = self.relief(place, held, 0, begin);
             let deadline = relief.min(begin + patience);
             if now >= deadline {
                 if now >= relief {
@@ -95,14 +95,17 @@ impl Engine {
             }
             account.terms.say(if flying { Doing::Works } else { Doing::Waits });
             self.ring(gpu, account, now);
+            if !flying && self.forgets_bookings(place, now) {
+                continue;
+            }
             let until = if flying {
                 let look = self.look_for_the_end(place, now, nap);
                 nap = (nap * 2).min(LONGEST_NAP);
                 look
             } else {
-                self.end_turn(gpu, place, now);
                 deadline
             };
+            self.end_turn(gpu, place, now);
             gpu.sleep_until(until.min(deadline), word, seen);
             now = gpu.now();
             self.settle_all(gpu, place, now);
@@ -133,19 +136,28 @@ impl Engine {
         now + nap
     }
 
-    /// Nothing of this process is in flight, and what it has to launch waits: tells the daemon once that the turn may end, if nothing
-    /// of the container's other processes is booked either.
+    /// Tells the daemon that what the container has to launch does not fit into the rest of its turn: the next one may begin when what
+    /// is booked has run.
     pub(crate) fn end_turn(&self, gpu: &impl Gpu, place: Place<'_>, now: u64) {
         let Place {
             account, device, ..
         } = place;
-        account.bucket.is_over();
-        if let Whose::Ours { since, .. } = account.whose(now)
-            && device.is_to_tell(since, now)
-            && account.bucket.is_done(now, SURE)
-        {
-            gpu.ring(account.terms.bell_word());
+        if let Whose::Ours { since, .. } = account.whose(now) {
+            account.bucket.say_full();
+            if device.is_to_tell(since, now) {
+                gpu.ring(account.terms.bell_word());
+            }
         }
+    }
+
+    /// Whether something is booked although no process of the container has anything in flight: for work that was shorter, or of the
+    /// dead. It is forgotten.
+    fn forgets_bookings(&self, place: Place<'_>, now: u64) -> bool {
+        let account = place.account;
+        matches!(account.whose(now), Whose::Ours { until, .. } if until > now)
+            && account.bucket.ends_at(now) > now + SURE
+            && !account.terms.somebody_works()
+            && account.bucket.forget_bookings()
     }
 }
 

@@ -215,6 +215,9 @@ pub struct Reading {
     pub rate_ppm: u32,
 }
 
+/// In [`Bucket::ends_at`]: see [`Bucket::say_full`].
+const FULL: u64 = 1;
+
 /// An end this far ahead of the clock is damage, and counts as none.
 fn sane(ends_at: u64, now: u64) -> u64 {
     if ends_at > now.saturating_add(MOST_CHARGED.unsigned_abs()) {
@@ -329,18 +332,18 @@ impl Bucket {
     }
 
     /// Books `least` or up to `most` ns of the device behind all that was booked before, so that it ends by `until`; what finds
-    /// nothing before it may end later, or nobody could ever start a long kernel. Returns how much; `None` if there is no room.
+    /// nothing before it may end later, or nobody could ever start a long kernel; and so may what fits by half. Returns how much; `None` if there is no room.
     pub fn book(&self, now: u64, least: i64, most: i64, until: u64) -> Option<i64> {
         let least = least.max(0);
         let mut ends_at = self.ends_at.load(Relaxed);
         loop {
-            let begin = sane(ends_at, now).max(now);
+            let begin = sane(ends_at, now).max(now) & !FULL;
             let room = i64::try_from(until.saturating_sub(begin)).unwrap_or(i64::MAX);
-            if room < least && begin > now {
+            if room < least / 2 && begin > now {
                 return None;
             }
             let amount = most.min(room).max(least);
-            let ends = begin.saturating_add(amount.unsigned_abs());
+            let ends = begin.saturating_add(amount.unsigned_abs()) & !FULL;
             match self
                 .ends_at
                 .compare_exchange_weak(ends_at, ends, Relaxed, Relaxed)
@@ -355,7 +358,7 @@ impl Bucket {
     pub fn rebook(&self, gpu_ns: i64) {
         if gpu_ns != 0 {
             // Wraps only in a damaged region, where it is as good as any other number.
-            let more = gpu_ns.clamp(-MOST_CHARGED, MOST_CHARGED).cast_unsigned();
+            let more = gpu_ns.clamp(-MOST_CHARGED, MOST_CHARGED).cast_unsigned() & !FULL;
             self.ends_at.fetch_add(more, Relaxed);
         }
     }
@@ -366,15 +369,20 @@ impl Bucket {
         sane(self.ends_at.load(Relaxed), now).max(overdue)
     }
 
-    /// Nothing is booked that has not run, but for what threads have taken and not spent, `slack` ns at most; and what there is to
-    /// launch does not fit. False if more is booked.
-    pub fn is_done(&self, now: u64, slack: u64) -> bool {
-        let ends_at = self.ends_at.load(Relaxed);
-        self.ends_at(now) <= now.saturating_add(slack)
-            && self
-                .ends_at
-                .compare_exchange(ends_at, 0, Relaxed, Relaxed)
-                .is_ok()
+    /// What comes next does not fit behind what is booked. Holds until something is booked all the same.
+    pub fn say_full(&self) {
+        self.ends_at.fetch_or(FULL, Relaxed);
+    }
+
+    /// Whether that was said.
+    pub fn is_full(&self) -> bool {
+        self.ends_at.load(Relaxed) & FULL != 0
+    }
+
+    /// Nothing is booked.
+    pub fn forget_bookings(&self) -> bool {
+        self.overdue_until.store(0, Relaxed);
+        self.ends_at.swap(0, Relaxed) > FULL
     }
 
     /// Something that is booked takes longer than was thought, until `at` at least. The booking stays as it is: how much longer it took

@@ -43,18 +43,13 @@ impl Settings {
 }
 
 /// Whether a container has something to do on the device now: work in flight or waiting, or had until just now. One whose turn
-/// it is since `since` has done with it when nothing of it is booked any more, whatever else waits: that did not fit.
+/// it is since `since` needs a moment to begin.
 fn wants(now: u64, reading: Option<&Reading>, since: Option<u64>) -> bool {
-    let Some(reading) = reading else {
-        return false;
-    };
-    let just_now = reading.ends_at != 0 && reading.ends_at.saturating_add(GRACE) > now;
-    match since {
-        // What else it has to launch does not fit into the rest of its turn.
-        Some(since) if reading.ends_at == 0 => now < since.saturating_add(BEGINNING),
-        Some(since) => just_now || reading.busy || now < since.saturating_add(BEGINNING),
-        None => just_now || reading.busy,
-    }
+    reading.is_some_and(|reading| {
+        reading.busy
+            || reading.ends_at.saturating_add(GRACE) > now
+            || since.is_some_and(|since| now < since.saturating_add(BEGINNING))
+    })
 }
 
 /// A container on a device.
@@ -251,6 +246,7 @@ impl Controller {
                     priority: member.priority,
                     wants: wants(now, member.reading.as_ref(), since.map(|(_, since)| since)),
                     ends_at: member.reading.map_or(0, |reading| reading.ends_at),
+                    full: member.reading.is_some_and(|reading| reading.full),
                     account: known.account,
                 });
             }

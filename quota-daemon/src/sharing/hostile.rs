@@ -17,6 +17,7 @@ fn worst() -> Vec<Reading> {
                     launches: counter,
                     busy,
                     ends_at: refilled_at,
+                    full: !busy,
                 });
             }
         }
@@ -91,6 +92,7 @@ fn who_claims_to_be_busy_is_lent_no_more_than_its_part() {
             launches: world.now,
             busy: true,
             ends_at: u64::MAX,
+            full: false,
         };
         world.step();
     }

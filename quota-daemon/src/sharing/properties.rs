@@ -29,8 +29,8 @@ fn word(now: u64) -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn reading(now: u64)(refilled_at in word(now), used in word(now), waits in word(0), launches in word(0), busy: bool, ends_at in word(now)) -> Reading {
-        Reading { refilled_at, used, waits, launches, busy, ends_at }
+    fn reading(now: u64)(refilled_at in word(now), used in word(now), waits in word(0), launches in word(0), busy: bool, ends_at in word(now), full: bool) -> Reading {
+        Reading { refilled_at, used, waits, launches, busy, ends_at, full }
     }
 }
 

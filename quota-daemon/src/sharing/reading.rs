@@ -19,6 +19,8 @@ pub struct Reading {
     pub busy: bool,
     /// When its work in flight will have ended, by its estimates, `CLOCK_MONOTONIC` ns.
     pub ends_at: u64,
+    /// What it has to launch next does not fit behind that into its turn.
+    pub full: bool,
 }
 
 impl Reading {
@@ -52,6 +54,7 @@ impl Reading {
             ends_at: bucket
                 .ends_at(now)
                 .min(if works { u64::MAX } else { now }),
+            full: bucket.is_full(),
         })
     }
 }
@@ -89,6 +92,7 @@ mod tests {
             launches: 3,
             busy: true,
             ends_at: 0,
+            full: false,
         };
         assert_eq!(reading, Some(expected));
         let dead = Reading::of(100, &region, &UUID, |_, _| false).unwrap();

@@ -26,6 +26,8 @@ const LEAD: u64 = 100_000;
 pub(super) const LOOK: u64 = MS;
 /// And no more often.
 const SHORT_LOOK: u64 = MS / 10;
+/// What a holder said of its last turn is not taken for this one's before so long after it began.
+const BEGINNING: u64 = MS / 2;
 /// Nobody owes more than this: a turn that ends late (a stopped daemon) costs its holder no more.
 const DEEPEST: i64 = 8 * OVERRUN.cast_signed();
 
@@ -47,6 +49,8 @@ pub(super) struct Contender {
     pub(super) wants: bool,
     /// When its work in flight will have ended, as it says.
     pub(super) ends_at: u64,
+    /// Whether what it has to start next does not fit into its turn.
+    pub(super) full: bool,
     /// What it is owed.
     pub(super) account: Account,
 }
@@ -192,7 +196,9 @@ impl Dealer {
         // With nobody else there is nothing to hold back.
         others.next()?;
         let comes_first = first.is_some_and(|first| first > place.priority);
-        if place.wants && now.saturating_add(LEAD) < holder.until && !comes_first {
+        let begins = now < holder.since.saturating_add(BEGINNING);
+        let has_more = place.wants && (!place.full || begins);
+        if has_more && now.saturating_add(LEAD) < holder.until && !comes_first {
             self.look = self.look.min(holder.until - LEAD);
             return Some(Deal::Keep);
         }
@@ -297,6 +303,7 @@ mod tests {
             priority: 0,
             wants: true,
             ends_at: 0,
+            full: false,
             account: Account::default(),
         }
     }
