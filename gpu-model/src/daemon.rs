@@ -84,7 +84,9 @@ fn step(
         let living = client.living.borrow();
         for device in 0..devices {
             let region = client.container.region;
-            let reading = Reading::of(task.now(), region, &uuid(device).0, |_, owner| living.contains(&owner));
+            let reading = Reading::of(task.now(), region, &uuid(device).0, |_, owner| {
+                living.contains(&owner)
+            });
             // One whose processes have all gone is not read at all.
             readings.push(reading.filter(|_| !living.is_empty()));
         }

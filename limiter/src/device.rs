@@ -45,6 +45,15 @@ pub struct Device {
     told: AtomicU64,
 }
 
+/// What other containers had of a device during a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OthersHad {
+    /// So many ns: none in the container's own turn, and their slices of what ran on after it.
+    Part(i64),
+    /// They had work there too.
+    Unknown,
+}
+
 /// Whether work may start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
@@ -153,22 +162,30 @@ impl Device {
         }
     }
 
-    /// Whether others had work here between `opened`, and `ended` by the host's clock, as far as that was seen.
-    pub(crate) fn was_contended(
+    /// What others had of the device between `opened`, and `ended` by the host's clock, as far as is known.
+    pub(crate) fn others_had(
         &self,
         account: Account,
         opened: u64,
         ended: i64,
         now: u64,
-    ) -> bool {
+    ) -> OthersHad {
         self.look_around(account, now);
         let ended = ended.max(0).unsigned_abs();
         let ours = self.turn_since.load(Relaxed);
+        let unknown_if = |unknown| match unknown {
+            true => OthersHad::Unknown,
+            false => OthersHad::Part(0),
+        };
         match account.whose(now) {
-            Whose::Anybodys => self.contended_at.load(Relaxed) >= opened.max(1),
-            Whose::Ours { since, .. } => opened < since,
+            Whose::Anybodys => unknown_if(self.contended_at.load(Relaxed) >= opened.max(1)),
+            Whose::Ours { since, .. } => unknown_if(opened < since),
+            Whose::Others { .. } if ours == 0 || opened < ours => OthersHad::Unknown,
             Whose::Others { since } => {
-                ours == 0 || opened < ours || ended > since.saturating_add(OVERLAP)
+                let beside = ended.saturating_sub(since.saturating_add(OVERLAP));
+                let active = account.active().max(2);
+                let theirs = beside / active * (active - 1);
+                OthersHad::Part(i64::try_from(theirs).unwrap_or(i64::MAX))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Turns events that the GPU has passed into charges.
 
+use crate::device::OthersHad;
 use crate::gpu::{Context, Event, Gpu};
 use crate::marker::Marker;
 use crate::union::Union;
@@ -83,13 +84,13 @@ impl Settler {
         Some(event)
     }
 
-    /// Judges a marker that the GPU has passed; `contended` tells whether others had work on the device until it ended, by the
-    /// host's clock. `None` if the driver does not tell its times.
+    /// Judges a marker that the GPU has passed; `others_had` tells what others had of the device until it ended, by the host's
+    /// clock. `None` if the driver does not tell its times.
     pub(crate) fn settle(
         &mut self,
         gpu: &impl Gpu,
         marker: &Marker,
-        contended: impl FnOnce(i64) -> bool,
+        others_had: impl FnOnce(i64) -> OthersHad,
     ) -> Option<Settled> {
         let measured = gpu.elapsed(marker.begin()?, marker.end()?)?.max(0);
         let begin = self.place(gpu, marker)?;
@@ -100,8 +101,12 @@ impl Settler {
         self.ahead = Some(ahead);
         let ended = begin.saturating_add(measured).saturating_sub(ahead);
         let held = marker.held_until(ended);
-        let contended = contended(ended);
         let fresh = self.union.add(begin, begin + measured);
+        let (theirs, contended) = match others_had(ended) {
+            OthersHad::Part(theirs) => (theirs.min(measured), false),
+            OthersHad::Unknown => (0, true),
+        };
+        let (measured, fresh) = (measured - theirs, (fresh - theirs).max(0));
 
         let mut points = [(0, 0); POINTS];
         let count = marker.points(&mut points);

@@ -55,9 +55,9 @@ impl Engine {
                 }
                 Passed::Never => {}
                 Passed::Yes => {
-                    let contended =
-                        |ended| device.was_contended(account, marker.opened(), ended, now);
-                    if let Some(settled) = settler.settle(gpu, marker, contended) {
+                    let others_had =
+                        |ended| device.others_had(account, marker.opened(), ended, now);
+                    if let Some(settled) = settler.settle(gpu, marker, others_had) {
                         let contended = settled.contended;
                         account.bucket.settle(estimate, settled.charge);
                         if let Some(range) = settled.launch {

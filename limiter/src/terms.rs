@@ -154,9 +154,8 @@ impl Terms {
 
     /// The word that the daemon sleeps on; without a daemon, one that nobody sleeps on.
     pub(crate) fn bell_word(&self) -> &'static AtomicU32 {
-        self.rule.map_or(self.bucket.wake_word(), |rule| {
-            &rule.policy.header.bell
-        })
+        self.rule
+            .map_or(self.bucket.wake_word(), |rule| &rule.policy.header.bell)
     }
 
     /// The word that counts changes of limits and modes.
@@ -184,9 +183,14 @@ impl Account {
 
     /// Whether the daemon says that other containers have work on the device too.
     pub(crate) fn is_contended(self) -> bool {
+        self.active() > 1
+    }
+
+    /// Containers that have work on the device, as the daemon says.
+    pub(crate) fn active(self) -> u64 {
         self.terms
             .rule
-            .is_some_and(|rule| rule.row.active.load(Relaxed) > 1)
+            .map_or(1, |rule| rule.row.active.load(Relaxed).into())
     }
 
     /// Whose turn it is. A daemon that deals turns says all the while that the container is active; when it has died, turns are

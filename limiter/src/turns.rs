@@ -24,6 +24,8 @@ const LONGEST_TURN: u64 = 30_000_000_000;
 const NAP: u64 = 50_000;
 /// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
 const SURE: u64 = 300_000;
+/// How often it looks while the turn is to end, ns.
+const SOON: u64 = 250_000;
 /// And the longest.
 const LONGEST_NAP: u64 = 1_000_000;
 
@@ -93,7 +95,9 @@ impl Engine {
                 }
                 break (force(account.bucket, now, least), true);
             }
-            account.terms.say(if flying { Doing::Works } else { Doing::Waits });
+            account
+                .terms
+                .say(if flying { Doing::Works } else { Doing::Waits });
             self.ring(gpu, account, now);
             if !flying && self.forgets_bookings(place, now) {
                 continue;
@@ -123,14 +127,16 @@ impl Engine {
         }
     }
 
-    /// When to look again whether what is in flight has ended: at the end of the oldest by its estimate. What is longer than that
-    /// is said to go on, so that the next turn is not dealt meanwhile.
+    /// When to look again whether what is in flight has ended: at the end of the oldest by its estimate, and sooner while the
+    /// container's turn is to end with it. What is longer is said to go on, so that the next turn is not dealt meanwhile.
     pub(crate) fn look_for_the_end(&self, place: Place<'_>, now: u64, nap: u64) -> u64 {
         let head = place.device.flight.head_ends_at();
+        let ours = matches!(place.account.whose(now), Whose::Ours { .. });
         if head > now {
-            return head.max(now + NAP);
+            let soon = if ours { now + SOON } else { u64::MAX };
+            return head.max(now + NAP).min(soon);
         }
-        if let Whose::Ours { .. } = place.account.whose(now) {
+        if ours {
             place.account.bucket.goes_on(now + 2 * nap + SURE);
         }
         now + nap

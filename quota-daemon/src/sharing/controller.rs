@@ -277,7 +277,9 @@ impl Controller {
             place.is_ok()
         };
         for (index, member) in device.members.iter().enumerate() {
-            let held = dealer.holder().is_some_and(|(holder, _)| holder == member.container);
+            let held = dealer
+                .holder()
+                .is_some_and(|(holder, _)| holder == member.container);
             let turn = match deal {
                 Deal::Keep if held => continue,
                 _ if dealer.holder().is_none() || !taking(index) => Turn::OFF,

@@ -51,9 +51,7 @@ impl Reading {
             launches: counters.launches,
             busy,
             // What was booked by those who have nothing in flight was booked in error, or by the dead.
-            ends_at: bucket
-                .ends_at(now)
-                .min(if works { u64::MAX } else { now }),
+            ends_at: bucket.ends_at(now).min(if works { u64::MAX } else { now }),
             full: bucket.is_full(),
         })
     }

@@ -92,7 +92,10 @@ pub(super) struct Dealer {
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     container: u64,
+    /// Since when the device is its own.
     since: u64,
+    /// Up to when it has paid for that.
+    paid: u64,
     until: u64,
     /// Its lease was cut short for one of higher priority.
     cut: bool,
@@ -122,57 +125,100 @@ impl Dealer {
     /// Ends the turn if it is over, and deals the next one.
     pub(super) fn deal(&mut self, now: u64, contenders: &mut [Contender]) -> Deal {
         self.look = now.saturating_add(LOOK);
-        if std::env::var_os("TRACE").is_some() {
-            eprint!("{:9.3} {:?}", (now % 100_000_000_000) as f64 / 1e6, self.holder.map(|h| (h.container, (h.since as i64 - now as i64) / 1000, (h.until as i64 - now as i64) / 1000)));
-            for c in contenders.iter() {
-                eprint!(" | {} wants {} ends {} deficit {}", c.container, c.wants, (c.ends_at as i64 - now as i64) / 1000, c.account.deficit / 1000);
-            }
-            eprintln!();
-        }
+        let before = self.holder;
         let mut since = now;
-        let had_one = self.holder.is_some();
         // A clock that goes backwards is not one; but nothing here depends on it.
-        if let Some(holder) = self.holder.filter(|holder| holder.since <= now.saturating_add(LONGEST)) {
-            if let Some(deal) = self.go_on(now, holder, contenders) {
-                return deal;
+        if let Some(holder) = before.filter(|holder| holder.since <= now.saturating_add(LONGEST)) {
+            let mut after = None;
+            if let Some(place) = find(contenders, holder.container) {
+                if place.goes_on(now, &holder)
+                    && wanting(contenders) > 1
+                    && !outdone(contenders, &holder)
+                {
+                    self.look = self.look.min(holder.until.saturating_sub(LEAD));
+                    return Deal::Keep;
+                }
+                after = Some(place.ends_at.max(now));
             }
-            let place = contenders
-                .iter_mut()
-                .find(|one| one.container == holder.container);
-            if let Some(place) = place {
-                since = place.ends_at.clamp(now, now.saturating_add(LEAD));
-                place.account.pay(since.saturating_sub(holder.since));
+            if let Some(ends_at) = after {
+                // Whoever is next, this is what the turn will have cost.
+                let mut then: Vec<Contender> = contenders.to_vec();
+                if let Some(place) = then
+                    .iter_mut()
+                    .find(|one| one.container == holder.container)
+                {
+                    place.account.pay(ends_at.saturating_sub(holder.paid));
+                }
+                let next = pick(&mut then);
+                let same = next.is_some_and(|next| {
+                    then.get(next)
+                        .is_some_and(|one| one.container == holder.container)
+                });
+                let ends = ends_at <= now.saturating_add(LEAD)
+                    || now >= holder.until.saturating_add(OVERRUN);
+                if next.is_some() && !same && !ends && !outdone(contenders, &holder) {
+                    self.look = self.look.min(ends_at.saturating_sub(LEAD));
+                    return self.cut(now, holder, contenders);
+                }
+                if same {
+                    contenders.copy_from_slice(&then);
+                    if let Some(index) = next {
+                        return self.give(index, contenders, holder.since, ends_at);
+                    }
+                }
+                since = ends_at.min(now.saturating_add(LEAD));
+                if let Some(place) = contenders
+                    .iter_mut()
+                    .find(|one| one.container == holder.container)
+                {
+                    place.account.pay(since.saturating_sub(holder.paid));
+                }
             }
         }
         self.holder = None;
-        for contender in contenders.iter_mut().filter(|one| !one.wants) {
-            // Who has nothing to do saves nothing up; what it owes, it owes.
-            contender.account.deficit = contender.account.deficit.min(0);
+        match pick(contenders) {
+            Some(index) => self.give(index, contenders, since, since),
+            None if before.is_some() => Deal::Open,
+            None => Deal::Keep,
         }
-        if contenders.iter().filter(|one| one.wants).count() < 2 {
-            return if had_one { Deal::Open } else { Deal::Keep };
-        }
-        replenish(contenders);
-        let next = contenders
-            .iter_mut()
-            .filter(|one| one.wants && one.account.deficit > 0)
-            .min_by_key(|one| (std::cmp::Reverse(one.priority), one.account.last));
-        let Some(next) = next else {
-            return if had_one { Deal::Open } else { Deal::Keep };
+    }
+
+    /// Gives the turn to a contender: the device is its own since `since`, and it pays from `paid` on.
+    fn give(&mut self, index: usize, contenders: &mut [Contender], since: u64, paid: u64) -> Deal {
+        let Some(next) = contenders.get_mut(index) else {
+            return Deal::Keep;
         };
         self.number += 1;
         next.account.last = self.number;
-        let lease = next.account.deficit.unsigned_abs();
-        let until = since.saturating_add(lease.clamp(SHORTEST, LONGEST));
+        let lease = next.account.deficit.max(0).unsigned_abs();
+        let until = paid.saturating_add(lease.clamp(SHORTEST, LONGEST));
         let holder = Holder {
             container: next.container,
             since,
+            paid,
             until,
             cut: false,
         };
         self.holder = Some(holder);
         self.look = self.look.min(until.saturating_sub(LEAD));
         self.turn(next.index, holder)
+    }
+
+    /// The holder starts nothing more, and keeps the turn until what it has started has run.
+    fn cut(&mut self, now: u64, holder: Holder, contenders: &[Contender]) -> Deal {
+        if holder.cut || holder.until <= now.saturating_add(LEAD) {
+            return Deal::Keep;
+        }
+        let Some(place) = find(contenders, holder.container) else {
+            return Deal::Keep;
+        };
+        let cut = Holder {
+            until: now,
+            cut: true,
+            ..holder
+        };
+        self.holder = Some(cut);
+        self.turn(place.index, cut)
     }
 
     fn turn(&self, index: usize, holder: Holder) -> Deal {
@@ -183,46 +229,48 @@ impl Dealer {
             until: holder.until,
         }
     }
+}
 
-    /// What there is to write while the holder keeps its turn; `None` if that is over.
-    fn go_on(&mut self, now: u64, holder: Holder, contenders: &[Contender]) -> Option<Deal> {
-        let place = contenders
-            .iter()
-            .find(|one| one.container == holder.container)?;
-        let mut others = contenders
-            .iter()
-            .filter(|one| one.wants && one.container != holder.container);
-        let first = others.clone().map(|one| one.priority).max();
-        // With nobody else there is nothing to hold back.
-        others.next()?;
-        let comes_first = first.is_some_and(|first| first > place.priority);
+fn find(contenders: &[Contender], container: u64) -> Option<&Contender> {
+    contenders.iter().find(|one| one.container == container)
+}
+
+fn wanting(contenders: &[Contender]) -> usize {
+    contenders.iter().filter(|one| one.wants).count()
+}
+
+/// Whether somebody of higher priority waits: it comes beside what is in flight, which the device's own time slices see to.
+fn outdone(contenders: &[Contender], holder: &Holder) -> bool {
+    let priority = find(contenders, holder.container).map(|one| one.priority);
+    contenders
+        .iter()
+        .any(|one| one.wants && Some(one.priority) > priority)
+}
+
+impl Contender {
+    /// Whether it has more to start in its turn.
+    fn goes_on(&self, now: u64, holder: &Holder) -> bool {
         let begins = now < holder.since.saturating_add(BEGINNING);
-        let has_more = place.wants && (!place.full || begins);
-        if has_more && now.saturating_add(LEAD) < holder.until && !comes_first {
-            self.look = self.look.min(holder.until - LEAD);
-            return Some(Deal::Keep);
-        }
-        if comes_first {
-            // It comes beside what is in flight, which the device's own time slices see to.
-            return None;
-        }
-        let runs_on = place.ends_at > now.saturating_add(LEAD)
-            && now < holder.until.saturating_add(OVERRUN);
-        if !runs_on {
-            return None;
-        }
-        self.look = self.look.min(place.ends_at.saturating_sub(LEAD));
-        if holder.cut || holder.until <= now.saturating_add(LEAD) {
-            return Some(Deal::Keep);
-        }
-        let cut = Holder {
-            until: now,
-            cut: true,
-            ..holder
-        };
-        self.holder = Some(cut);
-        Some(self.turn(place.index, cut))
+        self.wants && (!self.full || begins) && now.saturating_add(LEAD) < holder.until
     }
+}
+
+/// Whose turn is next; `None` where nobody has to wait for anybody.
+fn pick(contenders: &mut [Contender]) -> Option<usize> {
+    for contender in contenders.iter_mut().filter(|one| !one.wants) {
+        // Who has nothing to do saves nothing up; what it owes, it owes.
+        contender.account.deficit = contender.account.deficit.min(0);
+    }
+    if wanting(contenders) < 2 {
+        return None;
+    }
+    replenish(contenders);
+    contenders
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| one.wants && one.account.deficit > 0)
+        .min_by_key(|(_, one)| (std::cmp::Reverse(one.priority), one.account.last))
+        .map(|(index, _)| index)
 }
 
 impl Account {
@@ -279,9 +327,10 @@ mod tests {
         let mut since = now;
         while now < end {
             for one in &mut contenders {
-                one.wants =
-                    dealer.holder().is_none_or(|(holder, _)| holder != one.container)
-                        || !drains(one.container, now - since);
+                one.wants = dealer
+                    .holder()
+                    .is_none_or(|(holder, _)| holder != one.container)
+                    || !drains(one.container, now - since);
             }
             if let Deal::Turn { .. } = dealer.deal(now, &mut contenders) {
                 since = now;

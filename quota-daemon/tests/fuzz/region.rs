@@ -207,7 +207,8 @@ fn share(
         busy: true,
         ..Reading::default()
     };
-    let spoilt = head.and_then(|region| Reading::of(1 << 40, region, &UUIDS[0], |slot, _| slot < 2));
+    let spoilt =
+        head.and_then(|region| Reading::of(1 << 40, region, &UUIDS[0], |slot, _| slot < 2));
     let member = |container: usize, reading| Member {
         container: container as u64,
         compute: SHARE,
