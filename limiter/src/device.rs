@@ -179,8 +179,10 @@ impl Device {
         };
         match account.whose(now) {
             Whose::Anybodys => unknown_if(self.contended_at.load(Relaxed) >= opened.max(1)),
-            Whose::Ours { since, .. } => unknown_if(opened < since),
-            Whose::Others { .. } if ours == 0 || opened < ours => OthersHad::Unknown,
+            Whose::Ours { since, .. } => unknown_if(opened.saturating_add(OVERLAP) < since),
+            Whose::Others { .. } if ours == 0 || opened.saturating_add(OVERLAP) < ours => {
+                OthersHad::Unknown
+            }
             Whose::Others { since } => {
                 let beside = ended.saturating_sub(since.saturating_add(OVERLAP));
                 let active = account.active().max(2);

@@ -171,7 +171,7 @@ impl Engine {
                 Patience::begin(place, wait, now)
             });
             let deadline = patience.until(place, wait, now);
-            let relief = self.relief(place, held, settled(place, wait), begin);
+            let relief = self.relief(place, held, settled(place, wait), LONGEST_BEHIND, begin);
             let deadline = deadline.min(relief);
             if now >= deadline {
                 if now >= relief {
@@ -241,8 +241,8 @@ impl Engine {
         self.settle_all(gpu, place, begin);
         let (mut now, mut nap) = (begin, FIRST_NAP);
         while excess > 0 {
-            let relief = self.relief(place, held, 0, begin);
-            let patience = if self.is_behind(place.index, held.stream) {
+            let relief = self.relief(place, held, 0, LONGEST_BEHIND, begin);
+            let patience = if self.is_behind(place.index, held).0 {
                 let known = flight.remaining(begin).max(0).unsigned_abs();
                 known.saturating_add(PATIENCE).min(LONGEST_BEHIND)
             } else {

@@ -12,7 +12,7 @@ use quota_abi::sync::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::flight::PATIENCE;
-use crate::gate::{Held, LONGEST_BEHIND, LONGEST_WAIT, Place};
+use crate::gate::{Held, LONGEST_WAIT, Place};
 use crate::marker::Marker;
 
 /// Work is overdue when it runs for twice its estimate, and this much longer, ns: another process's slice.
@@ -63,8 +63,15 @@ impl Marker {
 
 impl Engine {
     /// When a launch on `stream` that is held since `begin` has to be let through because of what is overdue.
-    /// `debt`: how long what was settled will take to be paid.
-    pub(crate) fn relief(&self, place: Place<'_>, held: Held, debt: u64, begin: u64) -> u64 {
+    /// `debt`: how long what was settled will take to be paid; `row`: for how long it is held behind work of its own shape on its own stream.
+    pub(crate) fn relief(
+        &self,
+        place: Place<'_>,
+        held: Held,
+        debt: u64,
+        row: u64,
+        begin: u64,
+    ) -> u64 {
         let fills_at = place.account.bucket.rate().unwrap_or(place.account.rate);
         if debt > fills_at.time_for(CREDIT + fills_at.resume()) {
             return u64::MAX;
@@ -79,7 +86,7 @@ impl Engine {
                 let own = marker.device() == place.index && marker.stream() == held.stream;
                 let patience = match own {
                     // A row of kernels that are longer than they were.
-                    true if marker.shape.load(Relaxed) == held.shape => LONGEST_BEHIND,
+                    true if marker.shape.load(Relaxed) == held.shape => row,
                     true => behind,
                     false => elsewhere,
                 };
@@ -89,11 +96,17 @@ impl Engine {
             .unwrap_or(u64::MAX)
     }
 
-    /// Whether all that is in flight in this process is ahead of a launch on its own stream.
-    pub(crate) fn is_behind(&self, index: usize, stream: usize) -> bool {
-        self.markers
-            .all_pending()
-            .all(|(_, marker)| marker.device() == index && marker.stream() == stream)
+    /// Whether all that is in flight in this process is ahead of a launch on its own stream; and whether it is of the same shape too.
+    pub(crate) fn is_behind(&self, index: usize, held: Held) -> (bool, bool) {
+        let mut behind = self.markers.all_pending().map(|(_, marker)| {
+            let own = marker.device() == index && marker.stream() == held.stream;
+            (own, own && marker.shape.load(Relaxed) == held.shape)
+        });
+        behind
+            .try_fold((true, true), |all, one| {
+                one.0.then_some((true, all.1 && one.1))
+            })
+            .unwrap_or((false, false))
     }
 
     /// A launch on `stream` of device `index` goes on that was held since `begin`.

@@ -20,6 +20,9 @@ use crate::waits::Wait;
 
 /// The longest wait for a turn with nothing in flight, ns: a daemon that lives deals it sooner, unless somebody's kernel is longer than that.
 const LONGEST_TURN: u64 = 30_000_000_000;
+/// The same behind work of its own shape on its own stream: a row of kernels, the first of which shares the device with others'
+/// turns. More of them must not follow it there.
+const LONGEST_ROW: u64 = 4_000_000_000;
 /// The shortest sleep of a launch that looks for the end of what is in flight, ns; each further one without any is twice as long.
 const NAP: u64 = 50_000;
 /// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
@@ -82,12 +85,13 @@ impl Engine {
                 break (amount, false);
             }
             let flying = !device.flight.is_empty();
-            let patience = match (flying, self.is_behind(place.index, held.stream)) {
-                (false, _) => LONGEST_TURN,
-                (true, true) => LONGEST_BEHIND,
-                (true, false) => LONGEST_WAIT,
+            let patience = match self.is_behind(place.index, held) {
+                _ if !flying => LONGEST_TURN,
+                (true, true) => LONGEST_ROW,
+                (true, false) => LONGEST_BEHIND,
+                (false, _) => LONGEST_WAIT,
             };
-            let relief = self.relief(place, held, 0, begin);
+            let relief = self.relief(place, held, 0, LONGEST_ROW, begin);
             let deadline = relief.min(begin + patience);
             if now >= deadline {
                 if now >= relief {

@@ -15,17 +15,22 @@ use super::MS;
 const TURN: u64 = 10 * MS;
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
+/// So much has to be owed for a turn.
+const WORTH: i64 = SHORTEST.cast_signed();
 /// Nor longer: the others wait for its end.
 const LONGEST: u64 = 20 * MS;
 /// For so long beyond its lease the others wait for work of the holder that has not ended. A longer kernel shares the device
 /// with theirs from then on.
 const OVERRUN: u64 = 250 * MS;
-/// How long before the end of a turn the next one is dealt: what it takes until a process that waits for it is awake.
-const LEAD: u64 = 100_000;
+/// How long before the end of a turn the daemon wakes up to deal the next one: what it takes until it is awake itself, and then a process
+/// that waits.
+const LEAD: u64 = 130_000;
+/// The next turn is dealt rather so much too early than later: the device is shared for that long, and not idle.
+const EARLY: u64 = 200_000;
 /// While turns are dealt, whether the holder has finished is looked at so often.
 pub(super) const LOOK: u64 = MS;
 /// And no more often.
-const SHORT_LOOK: u64 = MS / 10;
+const SHORT_LOOK: u64 = MS / 20;
 /// What a holder said of its last turn is not taken for this one's before so long after it began.
 const BEGINNING: u64 = MS / 2;
 /// Nobody owes more than this: a turn that ends late (a stopped daemon) costs its holder no more.
@@ -126,6 +131,30 @@ impl Dealer {
     pub(super) fn deal(&mut self, now: u64, contenders: &mut [Contender]) -> Deal {
         self.look = now.saturating_add(LOOK);
         let before = self.holder;
+        /*TRACE*/
+        if std::env::var_os("TRACE").is_some() {
+            eprint!(
+                "{:9.3} {:?}",
+                (now % 100_000_000_000) as f64 / 1e6,
+                self.holder.map(|h| (
+                    h.container,
+                    (h.since as i64 - now as i64) / 1000,
+                    (h.paid as i64 - now as i64) / 1000,
+                    (h.until as i64 - now as i64) / 1000
+                ))
+            );
+            for c in contenders.iter() {
+                eprint!(
+                    " | {} {}{} ends {} def {}",
+                    c.container,
+                    if c.wants { "wants" } else { "-" },
+                    if c.full { " full" } else { "" },
+                    (c.ends_at as i64 - now as i64) / 1000,
+                    c.account.deficit / 1000
+                );
+            }
+            eprintln!();
+        } /*END*/
         let mut since = now;
         // A clock that goes backwards is not one; but nothing here depends on it.
         if let Some(holder) = before.filter(|holder| holder.since <= now.saturating_add(LONGEST)) {
@@ -154,7 +183,7 @@ impl Dealer {
                     then.get(next)
                         .is_some_and(|one| one.container == holder.container)
                 });
-                let ends = ends_at <= now.saturating_add(LEAD)
+                let ends = ends_at <= now.saturating_add(EARLY)
                     || now >= holder.until.saturating_add(OVERRUN);
                 if next.is_some() && !same && !ends && !outdone(contenders, &holder) {
                     self.look = self.look.min(ends_at.saturating_sub(LEAD));
@@ -166,7 +195,7 @@ impl Dealer {
                         return self.give(index, contenders, holder.since, ends_at);
                     }
                 }
-                since = ends_at.min(now.saturating_add(LEAD));
+                since = ends_at.min(now.saturating_add(EARLY));
                 if let Some(place) = contenders
                     .iter_mut()
                     .find(|one| one.container == holder.container)
@@ -206,7 +235,7 @@ impl Dealer {
 
     /// The holder starts nothing more, and keeps the turn until what it has started has run.
     fn cut(&mut self, now: u64, holder: Holder, contenders: &[Contender]) -> Deal {
-        if holder.cut || holder.until <= now.saturating_add(LEAD) {
+        if holder.cut || holder.until <= now.saturating_add(EARLY) {
             return Deal::Keep;
         }
         let Some(place) = find(contenders, holder.container) else {
@@ -251,7 +280,7 @@ impl Contender {
     /// Whether it has more to start in its turn.
     fn goes_on(&self, now: u64, holder: &Holder) -> bool {
         let begins = now < holder.since.saturating_add(BEGINNING);
-        self.wants && (!self.full || begins) && now.saturating_add(LEAD) < holder.until
+        self.wants && (!self.full || begins) && now.saturating_add(EARLY) < holder.until
     }
 }
 
@@ -268,7 +297,7 @@ fn pick(contenders: &mut [Contender]) -> Option<usize> {
     contenders
         .iter()
         .enumerate()
-        .filter(|(_, one)| one.wants && one.account.deficit > 0)
+        .filter(|(_, one)| one.wants && one.account.deficit >= WORTH)
         .min_by_key(|(_, one)| (std::cmp::Reverse(one.priority), one.account.last))
         .map(|(index, _)| index)
 }
@@ -290,7 +319,7 @@ fn replenish(contenders: &mut [Contender]) {
         i64::try_from(part.max(1)).unwrap_or(i64::MAX)
     };
     let rounds = wanting()
-        .map(|one| (1 - one.account.deficit).max(0).unsigned_abs())
+        .map(|one| (WORTH - one.account.deficit).max(0).unsigned_abs())
         .zip(wanting().map(|one| quantum(one).unsigned_abs()))
         .map(|(lacks, quantum)| lacks.div_ceil(quantum))
         .min()
@@ -306,7 +335,7 @@ fn replenish(contenders: &mut [Contender]) {
             .account
             .deficit
             .saturating_add(more)
-            .min(quantum.saturating_add(CARRIED));
+            .min(quantum.saturating_add(CARRIED).max(WORTH));
     }
 }
 
