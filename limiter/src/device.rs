@@ -4,7 +4,7 @@ use core::ptr;
 
 use quota_abi::bucket::{OwnShare, Taken};
 use quota_abi::sync::{
-    AtomicPtr, AtomicU32, AtomicU64,
+    AtomicI64, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -24,6 +24,10 @@ const LONGEST_TRANSFER: i64 = 1_000_000_000;
 /// The next turn is dealt a little before the work of this one has ended, ns.
 const OVERLAP: u64 = 200_000;
 
+/// Estimates that miss by less than this tell well enough when a turn ends, ns.
+const SURE: i64 = 150_000;
+/// No error counts for more, ns: it must be forgotten in a while.
+const MOST_ERROR: i64 = 10_000_000;
 /// How often the daemon is told that a turn may end, ns.
 const BETWEEN: u64 = 500_000;
 
@@ -41,6 +45,8 @@ pub struct Device {
     contended_at: AtomicU64,
     /// When the container's present turn began, or else its last one; 0: it had none.
     turn_since: AtomicU64,
+    /// By how much measurements missed their estimates lately, ns.
+    error: AtomicI64,
     /// When the daemon was last told that a turn may end.
     told: AtomicU64,
 }
@@ -74,6 +80,7 @@ impl Device {
             noted: Noted::new(),
             contended_at: AtomicU64::new(0),
             turn_since: AtomicU64::new(0),
+            error: AtomicI64::new(0),
             told: AtomicU64::new(0),
         }
     }
@@ -192,6 +199,18 @@ impl Device {
         }
     }
 
+    /// Takes note of by how much a measurement missed its estimate.
+    pub(crate) fn missed_by(&self, ns: i64) {
+        let error = self.error.load(Relaxed);
+        let ns = ns.saturating_abs().min(MOST_ERROR);
+        self.error.store(error + (ns - error) / 4, Relaxed);
+    }
+
+    /// Whether estimates tell well enough when work will have ended.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.error.load(Relaxed) < SURE
+    }
+
     /// Whether the daemon is to be told that the turn that began at `since` may end: not in its beginning, and not all the time.
     pub(crate) fn is_to_tell(&self, since: u64, now: u64) -> bool {
         let last = self.told.load(Relaxed).max(since);
@@ -212,6 +231,7 @@ impl Device {
         self.terms.store(ptr::null_mut(), Release);
         self.contended_at.store(0, Relaxed);
         self.turn_since.store(0, Relaxed);
+        self.error.store(0, Relaxed);
         self.told.store(0, Relaxed);
         self.flight.reset();
         self.settler.release_in_child();

@@ -39,6 +39,8 @@ pub(crate) struct Settled {
     pub(crate) waited: bool,
     /// Whether others had work on the device meanwhile.
     pub(crate) contended: bool,
+    /// By how much it was longer than its estimate, or shorter.
+    pub(crate) missed_by: i64,
 }
 
 impl Settler {
@@ -126,6 +128,7 @@ impl Settler {
             launch: per_launch(marker, &evidence, held),
             waited: held > 0 && marker.was_overdue(),
             contended,
+            missed_by: measured.saturating_sub(evidence.estimate),
         })
     }
 

@@ -59,6 +59,7 @@ impl Engine {
                         |ended| device.others_had(account, marker.opened(), ended, now);
                     if let Some(settled) = settler.settle(gpu, marker, others_had) {
                         let contended = settled.contended;
+                        device.missed_by(settled.missed_by);
                         account.bucket.settle(estimate, settled.charge);
                         if let Some(range) = settled.launch {
                             let shape = marker.shape.load(Relaxed);

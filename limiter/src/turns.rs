@@ -26,7 +26,7 @@ const LONGEST_ROW: u64 = 4_000_000_000;
 /// The shortest sleep of a launch that looks for the end of what is in flight, ns; each further one without any is twice as long.
 const NAP: u64 = 50_000;
 /// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
-const SURE: u64 = 300_000;
+const BEYOND: u64 = 300_000;
 /// How often it looks while the turn is to end, ns.
 const SOON: u64 = 250_000;
 /// And the longest.
@@ -103,8 +103,11 @@ impl Engine {
                 .terms
                 .say(if flying { Doing::Works } else { Doing::Waits });
             self.ring(gpu, account, now);
-            if !flying && self.forgets_bookings(place, now) {
-                continue;
+            if !flying {
+                account.bucket.is_over();
+                if self.forgets_bookings(place, now) {
+                    continue;
+                }
             }
             let until = if flying {
                 let look = self.look_for_the_end(place, now, nap);
@@ -132,18 +135,27 @@ impl Engine {
     }
 
     /// When to look again whether what is in flight has ended: at the end of the oldest by its estimate, and sooner while the
-    /// container's turn is to end with it. What is longer is said to go on, so that the next turn is not dealt meanwhile.
+    /// container's turn is to end with it. What is longer is said to go on, so that the next turn is not dealt meanwhile; and
+    /// where estimates often miss, until it is seen to have ended.
     pub(crate) fn look_for_the_end(&self, place: Place<'_>, now: u64, nap: u64) -> u64 {
-        let head = place.device.flight.head_ends_at();
-        let ours = matches!(place.account.whose(now), Whose::Ours { .. });
-        if head > now {
-            let soon = if ours { now + SOON } else { u64::MAX };
-            return head.max(now + NAP).min(soon);
+        let Place {
+            account, device, ..
+        } = place;
+        let head = device.flight.head_ends_at();
+        let ours = matches!(account.whose(now), Whose::Ours { .. });
+        if !ours {
+            return head.max(now + nap);
         }
-        if ours {
-            place.account.bucket.goes_on(now + 2 * nap + SURE);
+        let sure = device.is_sure();
+        let look = match head.checked_sub(now) {
+            Some(left) if sure => now + left.clamp(NAP, SOON),
+            Some(left) => now + (left / 2).clamp(2 * NAP, SOON),
+            None => now + nap,
+        };
+        if head <= now || !sure {
+            account.bucket.goes_on(look + BEYOND);
         }
-        now + nap
+        look
     }
 
     /// Tells the daemon that what the container has to launch does not fit into the rest of its turn: the next one may begin when what
@@ -165,7 +177,7 @@ impl Engine {
     fn forgets_bookings(&self, place: Place<'_>, now: u64) -> bool {
         let account = place.account;
         matches!(account.whose(now), Whose::Ours { until, .. } if until > now)
-            && account.bucket.ends_at(now) > now + SURE
+            && account.bucket.ends_at(now) > now + BEYOND
             && !account.terms.somebody_works()
             && account.bucket.forget_bookings()
     }
