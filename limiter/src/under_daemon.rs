@@ -172,7 +172,7 @@ fn a_turn_that_never_comes_is_not_waited_for_for_ever() {
     let begin = model.now();
     process.launch(&model, TWO, 7, 100 * US);
     let waited = model.now() - begin;
-    assert!((2_000 * MS..2_010 * MS).contains(&waited), "{waited}");
+    assert!((30_000 * MS..30_010 * MS).contains(&waited), "{waited}");
     assert_eq!(process.bucket.read().forced, 1);
 }
 
