@@ -128,7 +128,7 @@ impl Engine {
     ) -> bool {
         let device = place.device;
         let least = (price - thread.batch.get()).max(0);
-        let most = least.max(thread.appetite(place.account.rate.batch()));
+        let most = least.max(thread.appetite(place.account.rate.batch()) - thread.batch.get());
         let begin = gpu.now();
         let mut now = begin;
         let mut patience = None;
