@@ -10,7 +10,7 @@ use super::known::Known;
 use super::lend::{Borrower, lend};
 use super::own::{Weights, cap};
 use super::rows::{set, wake, write_loans};
-use super::turns::{Contender, Deal, Dealer};
+use super::turns::{Contender, Dealer};
 use super::{MS, Reading, WHOLE};
 use crate::model::{Compute, Uuid};
 
@@ -238,78 +238,66 @@ impl Controller {
             let key = (device.uuid, member.container);
             let known = self.known.get(&key).filter(|known| known.active);
             if let Some(known) = known.filter(|known| self.settings.takes_turns(known, member)) {
-                let since = holder.filter(|(holder, _)| *holder == member.container);
+                let since = holder
+                    .filter(|holder| holder.container == member.container)
+                    .map(|holder| holder.since);
                 self.contenders.push(Contender {
                     index,
                     container: member.container,
                     part: known.has,
                     priority: member.priority,
-                    wants: wants(now, member.reading.as_ref(), since.map(|(_, since)| since)),
+                    wants: wants(now, member.reading.as_ref(), since),
                     ends_at: member.reading.map_or(0, |reading| reading.ends_at),
                     full: member.reading.is_some_and(|reading| reading.full),
+                    used: known.used_since,
                     account: known.account,
                 });
             }
         }
-        let deal = if self.contenders.len() < 2 {
+        if self.contenders.len() < 2 {
             dealer.stop();
-            Deal::Open
         } else {
-            dealer.deal(now, &mut self.contenders)
-        };
+            dealer.deal(now, &mut self.contenders);
+        }
         let dealer = *dealer;
         for contender in &self.contenders {
             if let Some(known) = self.known.get_mut(&(device.uuid, contender.container)) {
                 known.account = contender.account;
             }
         }
-        self.write_turns(&dealer, deal, device);
+        self.write_turns(now, &dealer, device);
         (self.contenders.len() > 1).then(|| dealer.next(now))
     }
 
     /// First everybody else's, then the holder's: two never have it at once.
-    fn write_turns(&self, dealer: &Dealer, deal: Deal, device: &DeviceView<'_>) {
-        // In the order of their places, as they were found.
-        let taking = |index: usize| {
-            let place = self
-                .contenders
-                .binary_search_by_key(&index, |one| one.index);
-            place.is_ok()
-        };
-        for (index, member) in device.members.iter().enumerate() {
-            let held = dealer
-                .holder()
-                .is_some_and(|(holder, _)| holder == member.container);
-            let turn = match deal {
-                Deal::Keep if held => continue,
-                _ if dealer.holder().is_none() || !taking(index) => Turn::OFF,
-                _ => Turn::others(dealer.number()),
-            };
-            let is_next = matches!(deal, Deal::Turn { index: next, .. } if next == index);
-            if is_next {
-                continue;
-            }
-            if let Deal::Turn { since, .. } = deal
-                && Turn(member.row.turn.load(Ordering::Relaxed)).until() != 0
-            {
-                // Before the turn itself: who sees that it is over sees since when.
-                set(&member.row.since, since);
-            }
-            if set(&member.row.turn, turn.0) && turn == Turn::OFF {
-                wake(&member.row.wake);
-            }
-        }
-        if let Deal::Turn {
-            index,
-            number,
-            since,
-            until,
-        } = deal
-            && let Some(member) = device.members.get(index)
-        {
-            set(&member.row.since, since);
-            if set(&member.row.turn, Turn::own(number, until).0) {
-                wake(&member.row.wake);
+    fn write_turns(&self, now: u64, dealer: &Dealer, device: &DeviceView<'_>) {
+        let holder = dealer.holder();
+        for holders in [false, true] {
+            for (index, member) in device.members.iter().enumerate() {
+                let its = holder.filter(|holder| holder.container == member.container);
+                if its.is_some() != holders {
+                    continue;
+                }
+                // In the order of their places, as they were found.
+                let place = self
+                    .contenders
+                    .binary_search_by_key(&index, |one| one.index);
+                let contender = place.ok().and_then(|place| self.contenders.get(place));
+                let turn = match (its, holder, contender) {
+                    (Some(own), ..) => Turn::own(dealer.number(), own.until),
+                    (None, Some(_), Some(other)) if !other.account.free => {
+                        Turn::others(dealer.number())
+                    }
+                    _ => Turn::OFF,
+                };
+                let was_its_own = Turn(member.row.turn.load(Ordering::Relaxed)).until() != 0;
+                if its.is_some() || was_its_own {
+                    // Before the turn itself: who sees that it is over, or has begun, sees since when.
+                    set(&member.row.since, holder.map_or(now, |holder| holder.since));
+                }
+                if set(&member.row.turn, turn.0) && (turn == Turn::OFF || its.is_some()) {
+                    wake(&member.row.wake);
+                }
             }
         }
     }

@@ -17,6 +17,9 @@ const GRAIN: u32 = 20_000;
 pub(super) struct Known {
     activity: Activity,
     meter: Meter,
+    /// GPU time that it had used in all, by its own account, at the last look; and what it used since the one before.
+    used: Option<u64>,
+    pub(super) used_since: u64,
     /// What it is owed of turns.
     pub(super) account: Account,
     /// Whether it was active at the last step.
@@ -32,6 +35,12 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn look(&mut self, now: u64, step: u64, weights: Weights, member: &Member<'_>) {
         self.step = step;
+        let used = member.reading.map(|reading| reading.used);
+        // Backwards is an estimate taken back, or a lie.
+        self.used_since = used
+            .zip(self.used)
+            .map_or(0, |(now, before)| now.saturating_sub(before));
+        self.used = used;
         self.own = match member.compute {
             Compute::Free => 0,
             Compute::Limit { ppm } => ppm.clamp(1, WHOLE),

@@ -56,6 +56,8 @@ pub(super) struct Contender {
     pub(super) ends_at: u64,
     /// Whether what it has to start next does not fit into its turn.
     pub(super) full: bool,
+    /// GPU time that it used since the last step, by its own account, ns.
+    pub(super) used: u64,
     /// What it is owed.
     pub(super) account: Account,
 }
@@ -67,22 +69,8 @@ pub(super) struct Account {
     deficit: i64,
     /// Number of its last turn.
     last: u64,
-}
-
-/// What there is to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deal {
-    /// As before.
-    Keep,
-    /// Nobody has to wait for anybody: anybody may start.
-    Open,
-    /// A turn of the contender with this index, and what it starts has to end by `until`.
-    Turn {
-        index: usize,
-        number: u64,
-        since: u64,
-        until: u64,
-    },
+    /// It may start without a turn: it owes nothing, and nobody but the holder wants the device.
+    pub(super) free: bool,
 }
 
 /// Deals the turns of one device.
@@ -94,16 +82,27 @@ pub(super) struct Dealer {
     look: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Holder {
-    container: u64,
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holder {
+    pub(super) container: u64,
     /// Since when the device is its own.
-    since: u64,
+    pub(super) since: u64,
+    /// What it starts has to end by then.
+    pub(super) until: u64,
     /// Up to when it has paid for that.
     paid: u64,
-    until: u64,
-    /// Its lease was cut short for one of higher priority.
-    cut: bool,
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// For as long as is owed.
+    Dealt,
+    /// What it has started has still to run.
+    Ending,
+    /// For as long as nobody else wants it.
+    Alone,
 }
 
 impl Dealer {
@@ -117,9 +116,9 @@ impl Dealer {
         self.number
     }
 
-    /// Whose turn it is, and since when.
-    pub(super) fn holder(&self) -> Option<(u64, u64)> {
-        self.holder.map(|holder| (holder.container, holder.since))
+    /// Whose turn it is.
+    pub(super) fn holder(&self) -> Option<Holder> {
+        self.holder
     }
 
     /// How long until the next look.
@@ -128,135 +127,165 @@ impl Dealer {
     }
 
     /// Ends the turn if it is over, and deals the next one.
-    pub(super) fn deal(&mut self, now: u64, contenders: &mut [Contender]) -> Deal {
+    pub(super) fn deal(&mut self, now: u64, contenders: &mut [Contender]) {
         self.look = now.saturating_add(LOOK);
-        let before = self.holder;
-        /*TRACE*/
-        if std::env::var_os("TRACE").is_some() {
-            eprint!(
-                "{:9.3} {:?}",
-                (now % 100_000_000_000) as f64 / 1e6,
-                self.holder.map(|h| (
-                    h.container,
-                    (h.since as i64 - now as i64) / 1000,
-                    (h.paid as i64 - now as i64) / 1000,
-                    (h.until as i64 - now as i64) / 1000
-                ))
-            );
-            for c in contenders.iter() {
-                eprint!(
-                    " | {} {}{} ends {} def {}",
-                    c.container,
-                    if c.wants { "wants" } else { "-" },
-                    if c.full { " full" } else { "" },
-                    (c.ends_at as i64 - now as i64) / 1000,
-                    c.account.deficit / 1000
-                );
-            }
-            eprintln!();
-        } /*END*/
-        let mut since = now;
         // A clock that goes backwards is not one; but nothing here depends on it.
-        if let Some(holder) = before.filter(|holder| holder.since <= now.saturating_add(LONGEST)) {
-            let mut after = None;
-            if let Some(place) = find(contenders, holder.container) {
-                if place.goes_on(now, &holder)
-                    && wanting(contenders) > 1
-                    && !outdone(contenders, &holder)
-                {
-                    self.look = self.look.min(holder.until.saturating_sub(LEAD));
-                    return Deal::Keep;
+        if self
+            .holder
+            .is_some_and(|holder| holder.since > now.saturating_add(LONGEST))
+        {
+            self.holder = None;
+        }
+        for one in contenders.iter_mut().filter(|one| one.account.free) {
+            one.account.pay(one.used);
+        }
+        let mut wanting = contenders.iter().enumerate().filter(|(_, one)| one.wants);
+        match (wanting.next().map(|(index, _)| index), wanting.next()) {
+            (Some(index), None) => self.leave_alone(now, index, contenders),
+            (Some(_), Some(_)) => {
+                for one in contenders.iter_mut() {
+                    one.account.free = false;
                 }
-                after = Some(place.ends_at.max(now));
+                self.go_round(now, contenders);
             }
-            if let Some(ends_at) = after {
-                // Whoever is next, this is what the turn will have cost.
-                let mut then: Vec<Contender> = contenders.to_vec();
-                if let Some(place) = then
-                    .iter_mut()
-                    .find(|one| one.container == holder.container)
-                {
-                    place.account.pay(ends_at.saturating_sub(holder.paid));
-                }
-                let next = pick(&mut then);
-                let same = next.is_some_and(|next| {
-                    then.get(next)
-                        .is_some_and(|one| one.container == holder.container)
-                });
-                let ends = ends_at <= now.saturating_add(EARLY)
-                    || now >= holder.until.saturating_add(OVERRUN);
-                if next.is_some() && !same && !ends && !outdone(contenders, &holder) {
-                    self.look = self.look.min(ends_at.saturating_sub(LEAD));
-                    return self.cut(now, holder, contenders);
-                }
-                if same {
-                    contenders.copy_from_slice(&then);
-                    if let Some(index) = next {
-                        return self.give(index, contenders, holder.since, ends_at);
-                    }
-                }
-                since = ends_at.min(now.saturating_add(EARLY));
-                if let Some(place) = contenders
-                    .iter_mut()
-                    .find(|one| one.container == holder.container)
-                {
-                    place.account.pay(since.saturating_sub(holder.paid));
+            (None, _) => {
+                self.pay_for_turn(now, contenders);
+                self.holder = None;
+                for one in contenders.iter_mut() {
+                    one.account.free = true;
                 }
             }
         }
+    }
+
+    /// One alone wants the device, and has it for as long as that is so. Who owes nothing may come beside it at any time; who does
+    /// waits for a turn, and owes the less the longer the one goes on.
+    fn leave_alone(&mut self, now: u64, index: usize, contenders: &mut [Contender]) {
+        let Some(one) = contenders.get(index).copied() else {
+            return;
+        };
+        let until = now.saturating_add(LONGEST);
+        let before = self
+            .holder
+            .filter(|holder| holder.container == one.container);
+        let holder = match before {
+            Some(holder) if holder.how == How::Alone => {
+                forgive(contenders, &one, now.saturating_sub(holder.paid));
+                let until = if holder.until < now.saturating_add(LONGEST / 2) {
+                    until
+                } else {
+                    holder.until
+                };
+                Holder {
+                    until,
+                    paid: now,
+                    ..holder
+                }
+            }
+            _ => {
+                self.pay_for_turn(now, contenders);
+                self.number += 1;
+                Holder {
+                    container: one.container,
+                    since: before.map_or(now, |holder| holder.since),
+                    until,
+                    paid: now,
+                    how: How::Alone,
+                }
+            }
+        };
+        self.holder = Some(holder);
+        for other in contenders.iter_mut() {
+            other.account.free = other.account.deficit >= 0 && other.container != one.container;
+        }
+    }
+
+    /// Several want the device.
+    fn go_round(&mut self, now: u64, contenders: &mut [Contender]) {
+        let mut since = now;
+        if let Some(holder) = self.holder
+            && let Some(place) = find(contenders, holder.container)
+        {
+            let outdone = outdone(contenders, place);
+            if holder.how == How::Dealt && place.goes_on(now, &holder) && !outdone {
+                self.look = self.look.min(holder.until.saturating_sub(LEAD));
+                return;
+            }
+            let ends_at = place.ends_at.max(now);
+            // Whoever is next, this is what the turn will have cost.
+            let mut then = contenders.to_vec();
+            if holder.how != How::Alone {
+                pay(
+                    &mut then,
+                    holder.container,
+                    ends_at.saturating_sub(holder.paid),
+                );
+            }
+            let next = pick(&mut then);
+            let same = next
+                .and_then(|next| then.get(next))
+                .is_some_and(|next| next.container == holder.container);
+            if same && let Some(index) = next {
+                contenders.copy_from_slice(&then);
+                self.give(index, contenders, holder.since, ends_at);
+                return;
+            }
+            let ends =
+                ends_at <= now.saturating_add(EARLY) || now >= holder.until.saturating_add(OVERRUN);
+            if !ends && !outdone {
+                self.look = self.look.min(ends_at.saturating_sub(LEAD));
+                self.holder = Some(Holder {
+                    until: holder.until.min(now),
+                    how: match holder.how {
+                        How::Alone => How::Alone,
+                        How::Dealt | How::Ending => How::Ending,
+                    },
+                    ..holder
+                });
+                return;
+            }
+            since = ends_at.min(now.saturating_add(EARLY));
+            if holder.how != How::Alone {
+                pay(
+                    contenders,
+                    holder.container,
+                    since.saturating_sub(holder.paid),
+                );
+            }
+        }
         self.holder = None;
-        match pick(contenders) {
-            Some(index) => self.give(index, contenders, since, since),
-            None if before.is_some() => Deal::Open,
-            None => Deal::Keep,
+        if let Some(index) = pick(contenders) {
+            self.give(index, contenders, since, since);
+        }
+    }
+
+    fn pay_for_turn(&self, now: u64, contenders: &mut [Contender]) {
+        if let Some(holder) = self.holder.filter(|holder| holder.how != How::Alone) {
+            pay(
+                contenders,
+                holder.container,
+                now.saturating_sub(holder.paid),
+            );
         }
     }
 
     /// Gives the turn to a contender: the device is its own since `since`, and it pays from `paid` on.
-    fn give(&mut self, index: usize, contenders: &mut [Contender], since: u64, paid: u64) -> Deal {
+    fn give(&mut self, index: usize, contenders: &mut [Contender], since: u64, paid: u64) {
         let Some(next) = contenders.get_mut(index) else {
-            return Deal::Keep;
+            return;
         };
         self.number += 1;
         next.account.last = self.number;
         let lease = next.account.deficit.max(0).unsigned_abs();
         let until = paid.saturating_add(lease.clamp(SHORTEST, LONGEST));
-        let holder = Holder {
+        self.holder = Some(Holder {
             container: next.container,
             since,
-            paid,
             until,
-            cut: false,
-        };
-        self.holder = Some(holder);
+            paid,
+            how: How::Dealt,
+        });
         self.look = self.look.min(until.saturating_sub(LEAD));
-        self.turn(next.index, holder)
-    }
-
-    /// The holder starts nothing more, and keeps the turn until what it has started has run.
-    fn cut(&mut self, now: u64, holder: Holder, contenders: &[Contender]) -> Deal {
-        if holder.cut || holder.until <= now.saturating_add(EARLY) {
-            return Deal::Keep;
-        }
-        let Some(place) = find(contenders, holder.container) else {
-            return Deal::Keep;
-        };
-        let cut = Holder {
-            until: now,
-            cut: true,
-            ..holder
-        };
-        self.holder = Some(cut);
-        self.turn(place.index, cut)
-    }
-
-    fn turn(&self, index: usize, holder: Holder) -> Deal {
-        Deal::Turn {
-            index,
-            number: self.number,
-            since: holder.since,
-            until: holder.until,
-        }
     }
 }
 
@@ -264,16 +293,30 @@ fn find(contenders: &[Contender], container: u64) -> Option<&Contender> {
     contenders.iter().find(|one| one.container == container)
 }
 
-fn wanting(contenders: &[Contender]) -> usize {
-    contenders.iter().filter(|one| one.wants).count()
-}
-
 /// Whether somebody of higher priority waits: it comes beside what is in flight, which the device's own time slices see to.
-fn outdone(contenders: &[Contender], holder: &Holder) -> bool {
-    let priority = find(contenders, holder.container).map(|one| one.priority);
+fn outdone(contenders: &[Contender], holder: &Contender) -> bool {
     contenders
         .iter()
-        .any(|one| one.wants && Some(one.priority) > priority)
+        .any(|one| one.wants && one.priority > holder.priority && one.account.deficit > 0)
+}
+
+fn pay(contenders: &mut [Contender], container: u64, lasted: u64) {
+    let mut places = contenders.iter_mut();
+    if let Some(place) = places.find(|one| one.container == container) {
+        place.account.pay(lasted);
+    }
+}
+
+/// What the others owe becomes less while one alone uses the device for `lasted`, as in the rounds that it would take.
+fn forgive(contenders: &mut [Contender], one: &Contender, lasted: u64) {
+    let others = contenders.iter_mut();
+    for other in
+        others.filter(|other| other.container != one.container && other.account.deficit < 0)
+    {
+        let part = u128::from(lasted) * u128::from(other.part.max(1)) / u128::from(one.part.max(1));
+        let part = i64::try_from(part).unwrap_or(i64::MAX);
+        other.account.deficit = other.account.deficit.saturating_add(part).min(0);
+    }
 }
 
 impl Contender {
@@ -284,14 +327,11 @@ impl Contender {
     }
 }
 
-/// Whose turn is next; `None` where nobody has to wait for anybody.
+/// Whose turn is next, of several who want the device.
 fn pick(contenders: &mut [Contender]) -> Option<usize> {
     for contender in contenders.iter_mut().filter(|one| !one.wants) {
         // Who has nothing to do saves nothing up; what it owes, it owes.
         contender.account.deficit = contender.account.deficit.min(0);
-    }
-    if wanting(contenders) < 2 {
-        return None;
     }
     replenish(contenders);
     contenders
@@ -358,15 +398,17 @@ mod tests {
             for one in &mut contenders {
                 one.wants = dealer
                     .holder()
-                    .is_none_or(|(holder, _)| holder != one.container)
+                    .is_none_or(|holder| holder.container != one.container)
                     || !drains(one.container, now - since);
             }
-            if let Deal::Turn { .. } = dealer.deal(now, &mut contenders) {
+            let before = dealer.number();
+            dealer.deal(now, &mut contenders);
+            if dealer.number() != before {
                 since = now;
             }
             let step = dealer.next(now);
-            if let Some((holder, _)) = dealer.holder() {
-                had[usize::try_from(holder).unwrap()] += step;
+            if let Some(holder) = dealer.holder() {
+                had[usize::try_from(holder.container).unwrap()] += step;
             }
             now += step;
         }
@@ -382,6 +424,7 @@ mod tests {
             wants: true,
             ends_at: 0,
             full: false,
+            used: 0,
             account: Account::default(),
         }
     }
@@ -426,40 +469,91 @@ mod tests {
         let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
         contenders[1].priority = 5;
         let mut dealer = Dealer::default();
-        let first = dealer.deal(1, &mut contenders);
-        assert!(matches!(first, Deal::Turn { index: 1, .. }), "{first:?}");
+        dealer.deal(1, &mut contenders);
+        assert_eq!(dealer.holder().unwrap().container, 1);
         let had = percent(&had(contenders, 10_000 * MS, |_, _| false));
         assert_eq!(had, [50, 50]);
+    }
+
+    fn holds(dealer: &Dealer) -> Option<u64> {
+        dealer.holder().map(|holder| holder.container)
     }
 
     #[test]
     fn a_silent_holder_loses_it_with_its_lease_and_a_gone_one_at_once() {
         let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
         let mut dealer = Dealer::default();
-        let Deal::Turn { index, until, .. } = dealer.deal(1, &mut contenders) else {
-            panic!("nobody has it");
-        };
-        assert_eq!(index, 0);
-        assert_eq!(dealer.deal(until - LEAD - 1, &mut contenders), Deal::Keep);
-        assert!(matches!(
-            dealer.deal(until, &mut contenders),
-            Deal::Turn { index: 1, .. }
-        ));
-        // Alone it has nobody to wait for.
+        dealer.deal(1, &mut contenders);
+        let first = dealer.holder().unwrap();
+        assert_eq!(first.container, 0);
+        dealer.deal(first.until - EARLY - 1, &mut contenders);
+        assert_eq!(dealer.holder(), Some(first));
+        dealer.deal(first.until, &mut contenders);
+        assert_eq!(holds(&dealer), Some(1));
         contenders.remove(1);
-        assert_eq!(dealer.deal(until, &mut contenders), Deal::Open);
+        dealer.deal(first.until + 1, &mut contenders);
+        assert_eq!(holds(&dealer), Some(0));
     }
 
     #[test]
-    fn with_nobody_wanting_it_is_open_and_said_once() {
+    fn with_nobody_wanting_it_is_open() {
         let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
         let mut dealer = Dealer::default();
         dealer.deal(1, &mut contenders);
         for one in &mut contenders {
             one.wants = false;
         }
-        assert_eq!(dealer.deal(2, &mut contenders), Deal::Open);
-        assert_eq!(dealer.deal(3, &mut contenders), Deal::Keep);
+        dealer.deal(2, &mut contenders);
+        assert_eq!(holds(&dealer), None);
+        assert!(contenders.iter().all(|one| one.account.free));
+    }
+
+    /// A turn lasts until what was started in it has run, and no longer than that is waited for; the holder pays.
+    #[test]
+    fn work_that_runs_on_is_waited_for_and_paid() {
+        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
+        let mut dealer = Dealer::default();
+        let begin = 1 << 40;
+        dealer.deal(begin, &mut contenders);
+        contenders[0].ends_at = begin + 60 * MS;
+        for ms in 1..60 {
+            dealer.deal(begin + ms * MS, &mut contenders);
+            assert_eq!(holds(&dealer), Some(0), "{ms}");
+        }
+        dealer.deal(begin + 60 * MS - LEAD, &mut contenders);
+        assert_eq!(holds(&dealer), Some(1));
+        let owes = contenders[0].account.deficit + contenders[1].account.deficit.min(0);
+        assert!((-51_000_000..-48_000_000).contains(&owes), "{owes}");
+        // One that claims to run for ever.
+        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
+        let mut dealer = Dealer::default();
+        dealer.deal(begin, &mut contenders);
+        contenders[0].ends_at = u64::MAX;
+        dealer.deal(begin + LONGEST + OVERRUN, &mut contenders);
+        assert_eq!(holds(&dealer), Some(1));
+    }
+
+    /// While one alone wants the device, the others may come beside it, if they owe nothing.
+    #[test]
+    fn one_alone_has_it_for_as_long_as_it_lasts() {
+        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
+        let mut dealer = Dealer::default();
+        contenders[1].wants = false;
+        contenders[1].account.deficit = -30 * MS.cast_signed();
+        let begin = 1 << 40;
+        for ms in 0..29 {
+            dealer.deal(begin + ms * MS, &mut contenders);
+            assert_eq!(holds(&dealer), Some(0));
+            assert!(!contenders[1].account.free, "{ms}");
+        }
+        dealer.deal(begin + 31 * MS, &mut contenders);
+        assert!(contenders[1].account.free);
+        // What it used beside the other it pays for: the other is next.
+        contenders[1].wants = true;
+        contenders[1].used = 4 * MS;
+        dealer.deal(begin + 32 * MS, &mut contenders);
+        assert_eq!(holds(&dealer), Some(0));
+        assert!(contenders.iter().all(|one| !one.account.free));
     }
 
     #[test]
