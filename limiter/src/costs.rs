@@ -6,6 +6,7 @@
 use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::shape::Work;
+use crate::verdict::likely;
 
 const WAYS: usize = 4;
 const SET_BITS: u32 = 9;
@@ -234,7 +235,7 @@ impl Costs {
         let ns = if old.samples == 0 {
             high
         } else {
-            let target = old.ns.clamp(low.min(high), high);
+            let target = likely(old.ns, low.min(high), high);
             old.ns + (target - old.ns) / 4
         };
         let new = Cost {

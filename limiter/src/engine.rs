@@ -385,6 +385,7 @@ impl Engine {
             && price <= SHORT
             && thread.spans_closed.get() <= 1
             && self.markers.all_free()
+            && device.is_sure()
         {
             // While this process had nothing to do another one got the GPU, and the first launch has to wait
             // for the end of its slice. So that this does not look like work, the span begins behind it. Not where

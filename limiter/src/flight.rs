@@ -13,6 +13,9 @@ pub(crate) const PATIENCE: u64 = 20_000_000;
 /// A launch that alone exceeds this may join work that leaves room for this much.
 const ROOM: i64 = 2_000_000;
 
+/// That the GPU has passed a marker is seen so much later, ns, or an estimate is off by as much: nothing is wrong yet.
+const SEEN: i64 = 250_000;
+
 /// One device's work of this process between the recording and the passing of a marker.
 #[derive(Debug)]
 pub(crate) struct Flight {
@@ -51,7 +54,7 @@ impl Flight {
     pub(crate) fn arrive(&self, estimate: i64, now: u64) {
         self.work.fetch_sub(estimate, Relaxed);
         self.count.fetch_sub(1, Relaxed);
-        self.since.store(now, Relaxed);
+        self.since.fetch_max(now, Relaxed);
         self.off.store(0, Relaxed);
         self.relieved.store(0, Relaxed);
     }
@@ -86,7 +89,7 @@ impl Flight {
         let work = self.work();
         let elapsed = now.saturating_sub(self.since.load(Relaxed));
         let elapsed = i64::try_from(elapsed).unwrap_or(i64::MAX);
-        if elapsed > self.head.load(Relaxed) {
+        if elapsed > self.head.load(Relaxed).saturating_add(SEEN) {
             work
         } else {
             (work - elapsed).max(0)
@@ -160,6 +163,7 @@ mod tests {
         let flight = Flight::new();
         flight.depart(4 * MS_WORK, 0);
         assert_eq!(flight.excess(MS_WORK, 4 * MS), 0);
+        assert_eq!(flight.excess(MS_WORK, 4 * MS + 250_000), 0);
         assert_eq!(flight.excess(MS_WORK, 5 * MS), MS_WORK);
         flight.turn_off();
         assert_eq!(flight.excess(MS_WORK, 5 * MS), 0);

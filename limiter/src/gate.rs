@@ -18,6 +18,9 @@ pub(crate) const LONGEST_WAIT: u64 = 100_000_000;
 /// The same of one that has nothing ahead of it but work on its own stream, ns: that cannot wait for the launch itself, but only for what the
 /// same thread does after it.
 pub(crate) const LONGEST_BEHIND: u64 = 400_000_000;
+/// The same behind work of its own shape on its own stream, ns: a row of kernels. While the first of them shares the device with
+/// others' turns, or is not paid for, more of them must not follow it.
+pub(crate) const LONGEST_ROW: u64 = 4_000_000_000;
 /// How often a waiting launch wakes before its time to settle what has ended.
 const EARLY: u32 = 2;
 /// The shortest sleep of the bound on work in flight, ns; each further one is twice as long.
@@ -75,9 +78,10 @@ struct Patience {
 }
 
 impl Patience {
-    fn begin(place: Place<'_>, wait: u64, now: u64) -> Self {
+    /// `longest`: while work of this process is in flight.
+    fn begin(place: Place<'_>, wait: u64, longest: u64, now: u64) -> Self {
         Self {
-            deadline: now.saturating_add(settled(place, wait).max(LONGEST_WAIT)),
+            deadline: now.saturating_add(settled(place, wait).max(longest)),
             flying: !place.device.flight.is_empty(),
         }
     }
@@ -168,7 +172,7 @@ impl Engine {
             let patience = patience.get_or_insert_with(|| {
                 self.close_all(gpu, thread, held.stream);
                 self.settle_all(gpu, place, now);
-                Patience::begin(place, wait, now)
+                Patience::begin(place, wait, self.longest_wait(place.index, held), now)
             });
             let deadline = patience.until(place, wait, now);
             let relief = self.relief(place, held, settled(place, wait), LONGEST_BEHIND, begin);
@@ -257,10 +261,10 @@ impl Engine {
                 break;
             }
             let until = now + excess.min(BOUND).unsigned_abs().max(nap);
-            self.look_for_the_end(place, now, nap);
+            self.look_for_the_end(place, now);
             let word = place.account.wake_word();
             gpu.sleep_until(until.min(deadline), word, word.load(Acquire));
-            nap *= 2;
+            nap = nap.saturating_mul(2).min(LONGEST_WAIT);
             now = gpu.now();
             self.settle_all(gpu, place, now);
             excess = flight.excess(price, now);

@@ -12,7 +12,7 @@ use quota_abi::sync::Ordering::Relaxed;
 
 use crate::engine::Engine;
 use crate::flight::PATIENCE;
-use crate::gate::{Held, LONGEST_WAIT, Place};
+use crate::gate::{Held, LONGEST_BEHIND, LONGEST_ROW, LONGEST_WAIT, Place};
 use crate::marker::Marker;
 
 /// Work is overdue when it runs for twice its estimate, and this much longer, ns: another process's slice.
@@ -107,6 +107,15 @@ impl Engine {
                 one.0.then_some((true, all.1 && one.1))
             })
             .unwrap_or((false, false))
+    }
+
+    /// The longest wait of a launch while work of this process is in flight.
+    pub(crate) fn longest_wait(&self, index: usize, held: Held) -> u64 {
+        match self.is_behind(index, held) {
+            (true, true) => LONGEST_ROW,
+            (true, false) => LONGEST_BEHIND,
+            (false, _) => LONGEST_WAIT,
+        }
     }
 
     /// A launch on `stream` of device `index` goes on that was held since `begin`.

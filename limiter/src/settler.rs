@@ -41,6 +41,8 @@ pub(crate) struct Settled {
     pub(crate) contended: bool,
     /// By how much it was longer than its estimate, or shorter.
     pub(crate) missed_by: i64,
+    /// When it ended, by the host's clock.
+    pub(crate) ended: u64,
 }
 
 impl Settler {
@@ -129,6 +131,7 @@ impl Settler {
             waited: held > 0 && marker.was_overdue(),
             contended,
             missed_by: measured.saturating_sub(evidence.estimate),
+            ended: ended.max(0).unsigned_abs(),
         })
     }
 

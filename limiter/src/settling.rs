@@ -37,6 +37,7 @@ impl Engine {
                 continue;
             }
             let estimate = marker.estimate.load(Relaxed);
+            let mut ended = now;
             match marker
                 .end()
                 .map_or(Passed::Never, |event| gpu.passed(event))
@@ -60,6 +61,7 @@ impl Engine {
                     if let Some(settled) = settler.settle(gpu, marker, others_had) {
                         let contended = settled.contended;
                         device.missed_by(settled.missed_by);
+                        ended = settled.ended.min(now);
                         account.bucket.settle(estimate, settled.charge);
                         if let Some(range) = settled.launch {
                             let shape = marker.shape.load(Relaxed);
@@ -87,7 +89,7 @@ impl Engine {
                     }
                 }
             }
-            device.flight.arrive(estimate, now);
+            device.flight.arrive(estimate, ended);
             self.markers.settled(handle);
         }
     }

@@ -173,6 +173,13 @@ impl Account {
         }
     }
 
+    /// Credits the time that was spent waiting for a turn.
+    pub(crate) fn refill_after_others(self, now: u64) {
+        if let Some(ruled) = self.ruled {
+            self.bucket.impose_after_others(now, ruled);
+        }
+    }
+
     /// The word that launches sleep on.
     pub(crate) fn wake_word(self) -> &'static AtomicU32 {
         match self.terms.rule {

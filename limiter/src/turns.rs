@@ -12,7 +12,7 @@ use quota_abi::bucket::Bucket;
 use quota_abi::sync::Ordering::Acquire;
 
 use crate::engine::Engine;
-use crate::gate::{Held, LONGEST_BEHIND, LONGEST_WAIT, Place};
+use crate::gate::{Held, LONGEST_ROW, Place};
 use crate::gpu::Gpu;
 use crate::terms::{Account, Doing, Whose};
 use crate::thread::Thread;
@@ -20,13 +20,12 @@ use crate::waits::Wait;
 
 /// The longest wait for a turn with nothing in flight, ns: a daemon that lives deals it sooner, unless somebody's kernel is longer than that.
 const LONGEST_TURN: u64 = 30_000_000_000;
-/// The same behind work of its own shape on its own stream: a row of kernels, the first of which shares the device with others'
-/// turns. More of them must not follow it there.
-const LONGEST_ROW: u64 = 4_000_000_000;
-/// The shortest sleep of a launch that looks for the end of what is in flight, ns; each further one without any is twice as long.
+/// The shortest sleep of a launch that looks for the end of what is in flight, ns.
 const NAP: u64 = 50_000;
 /// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
-const BEYOND: u64 = 300_000;
+const BEYOND: u64 = 250_000;
+/// It is seen to have ended so much later than it has, ns, or the estimate is off by as much: nothing goes on yet.
+const LATE: u64 = 150_000;
 /// How often it looks while the turn is to end, ns.
 const SOON: u64 = 250_000;
 /// And the longest.
@@ -77,7 +76,7 @@ impl Engine {
         self.settle_all(gpu, place, begin);
         let level = account.bucket.level();
         let word = account.wake_word();
-        let (mut now, mut nap) = (begin, NAP);
+        let mut now = begin;
         let (amount, forced) = loop {
             // SYNC POINT with the daemon, which changes the turn before it raises the word.
             let seen = word.load(Acquire);
@@ -85,11 +84,10 @@ impl Engine {
                 break (amount, false);
             }
             let flying = !device.flight.is_empty();
-            let patience = match self.is_behind(place.index, held) {
-                _ if !flying => LONGEST_TURN,
-                (true, true) => LONGEST_ROW,
-                (true, false) => LONGEST_BEHIND,
-                (false, _) => LONGEST_WAIT,
+            let patience = if flying {
+                self.longest_wait(place.index, held)
+            } else {
+                LONGEST_TURN
             };
             let relief = self.relief(place, held, 0, LONGEST_ROW, begin);
             let deadline = relief.min(begin + patience);
@@ -110,9 +108,7 @@ impl Engine {
                 }
             }
             let until = if flying {
-                let look = self.look_for_the_end(place, now, nap);
-                nap = (nap * 2).min(LONGEST_NAP);
-                look
+                self.look_for_the_end(place, now)
             } else {
                 deadline
             };
@@ -121,6 +117,7 @@ impl Engine {
             now = gpu.now();
             self.settle_all(gpu, place, now);
         };
+        account.refill_after_others(now);
         place.count_wait(Wait {
             waited: now - begin,
             now,
@@ -137,13 +134,15 @@ impl Engine {
     /// When to look again whether what is in flight has ended: at the end of the oldest by its estimate, and sooner while the
     /// container's turn is to end with it. What is longer is said to go on, so that the next turn is not dealt meanwhile; and
     /// where estimates often miss, until it is seen to have ended.
-    pub(crate) fn look_for_the_end(&self, place: Place<'_>, now: u64, nap: u64) -> u64 {
+    pub(crate) fn look_for_the_end(&self, place: Place<'_>, now: u64) -> u64 {
         let Place {
             account, device, ..
         } = place;
         let head = device.flight.head_ends_at();
-        let ours = matches!(account.whose(now), Whose::Ours { .. });
-        if !ours {
+        let late = now.saturating_sub(head);
+        // The longer it goes on beyond its time, the longer it may.
+        let nap = (late / 2).clamp(NAP, LONGEST_NAP);
+        if !matches!(account.whose(now), Whose::Ours { .. }) {
             return head.max(now + nap);
         }
         let sure = device.is_sure();
@@ -152,7 +151,7 @@ impl Engine {
             Some(left) => now + (left / 2).clamp(2 * NAP, SOON),
             None => now + nap,
         };
-        if head <= now || !sure {
+        if late > LATE || !sure {
             account.bucket.goes_on(look + BEYOND);
         }
         look
@@ -165,8 +164,8 @@ impl Engine {
             account, device, ..
         } = place;
         if let Whose::Ours { since, .. } = account.whose(now) {
-            account.bucket.say_full();
-            if device.is_to_tell(since, now) {
+            let news = account.bucket.say_full() || device.flight.is_empty();
+            if news && device.is_to_tell(since, now) {
                 gpu.ring(account.terms.bell_word());
             }
         }

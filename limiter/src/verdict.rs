@@ -4,6 +4,10 @@
 //! the most that the work can have taken. It can have taken less where the host launched so slowly that
 //! the GPU stood idle in between; how slowly is known from the moments at which a thread refilled.
 
+/// Limits that are closer together than this part of the upper one leave little room.
+const NARROW: i64 = 8;
+/// And only in a span of this length, ns: how long the first launch of it took to begin does not count there.
+const LONG: i64 = 250_000;
 /// Moments remembered of one span.
 pub(crate) const POINTS: usize = 8;
 
@@ -72,7 +76,19 @@ impl Evidence<'_> {
         let shared = (self.measured - fresh).max(0);
         let low = (self.least() - shared).max(0);
         let high = (self.most() - shared).max(low);
-        self.estimate.clamp(low, high)
+        likely(self.estimate, low, high)
+    }
+}
+
+/// What a time was that is known to lie between `low` and `high`: where these leave little room, what the GPU's clock says, less a
+/// part of what the host may have let it stand idle; else the estimate, as far as they allow it. An estimate that they always
+/// allow would never be corrected.
+pub(crate) fn likely(estimate: i64, low: i64, high: i64) -> i64 {
+    let room = high - low;
+    if high >= LONG && room <= high / NARROW {
+        high - room / 4
+    } else {
+        estimate.clamp(low, high)
     }
 }
 

@@ -41,6 +41,9 @@ pub enum Kind {
     Graph,
 }
 
+/// Bursts that are saved up while others have the device: as long as one of their kernels may take beyond their turn, and a turn.
+const AFTER_OTHERS: i64 = 30;
+
 /// The most that one charge can take from the level: it cannot overflow.
 const MOST_CHARGED: i64 = 100_000_000_000;
 
@@ -233,7 +236,7 @@ impl Bucket {
     pub fn refill(&self, now: u64, own: Rate) -> i64 {
         let last = self.refilled_at.load(Relaxed);
         let rate = self.agree(now, own);
-        self.fill(last, now, rate, own)
+        self.fill(last, now, rate, own, 1)
     }
 
     /// The same where one authority says what the rate is: taken up at once, in whatever direction. The time since the last
@@ -244,11 +247,19 @@ impl Bucket {
         if self.rate.load(Relaxed) != rate.ppm() {
             self.rate.store(rate.ppm(), Relaxed);
         }
-        self.fill(last, now, before.min(rate), rate)
+        self.fill(last, now, before.min(rate), rate, 1)
     }
 
-    /// Credits the time since `last` at `rate`; begins at `own`.
-    fn fill(&self, last: u64, now: u64, rate: Rate, own: Rate) -> i64 {
+    /// The same for one who could not spend anything since the last refill, because others had the device: what was earned meanwhile is
+    /// not lost.
+    pub fn impose_after_others(&self, now: u64, rate: Rate) -> i64 {
+        let last = self.refilled_at.load(Relaxed);
+        let before = self.rate().unwrap_or(rate);
+        self.fill(last, now, before.min(rate), rate, AFTER_OTHERS)
+    }
+
+    /// Credits the time since `last` at `rate`, up to so many bursts; begins at `own`.
+    fn fill(&self, last: u64, now: u64, rate: Rate, own: Rate, bursts: i64) -> i64 {
         if last == 0 {
             if self.stamp(last, now) {
                 self.raise(own.resume(), own.burst());
@@ -256,7 +267,7 @@ impl Bucket {
         } else if now >= last.saturating_add(REFILL_STEP) {
             // The stamp first: killed in between, the container loses a refill rather than getting two.
             if self.stamp(last, now) {
-                self.credit(rate, now - last);
+                self.credit(rate, now - last, bursts);
             }
         } else if last > now.saturating_add(STAMP_AHEAD) {
             self.stamp(last, now);
@@ -339,7 +350,7 @@ impl Bucket {
         loop {
             let begin = sane(ends_at, now).max(now) & !FULL;
             let room = i64::try_from(until.saturating_sub(begin)).unwrap_or(i64::MAX);
-            if room < least / 2 && begin > now {
+            if room < least - least / 2 && begin > now {
                 return None;
             }
             let amount = most.min(room).max(least);
@@ -370,8 +381,9 @@ impl Bucket {
     }
 
     /// What comes next does not fit behind what is booked. Holds until something is booked all the same.
-    pub fn say_full(&self) {
-        self.ends_at.fetch_or(FULL, Relaxed);
+    /// False if it has been said.
+    pub fn say_full(&self) -> bool {
+        self.ends_at.fetch_or(FULL, Relaxed) & FULL == 0
     }
 
     /// Whether that was said.
@@ -512,7 +524,7 @@ impl Bucket {
     }
 
     /// Adds what was earned, up to the burst; what is above it already (given back) stays.
-    fn credit(&self, rate: Rate, elapsed: u64) {
+    fn credit(&self, rate: Rate, elapsed: u64, bursts: i64) {
         let level = self.level.load(Relaxed);
         let sound = level.clamp(
             -rate.deepest_debt(),
@@ -522,7 +534,7 @@ impl Bucket {
             // Lost against another process's change, the next refill does it.
             let _ = self.level.compare_exchange(level, sound, Relaxed, Relaxed);
         }
-        self.raise(rate.earned(elapsed), rate.burst());
+        self.raise(rate.earned(elapsed), rate.burst().saturating_mul(bursts));
     }
 
     /// Adds to the level, up to `most`; what is above it already stays.
@@ -879,7 +891,7 @@ mod tests {
         let some = 2_000_000;
         assert_eq!(bucket.book(now, some, some, until), Some(some));
         assert_eq!(bucket.book(now, some, some, until), Some(some));
-        assert_eq!(bucket.book(now, some, some, until), None);
+        assert_eq!(bucket.book(now, some + some / 2, some * 2, until), None);
         // What there is room for.
         assert_eq!(bucket.book(now, 1, some, until), Some(1_000_000));
         assert_eq!(bucket.ends_at(now), until);

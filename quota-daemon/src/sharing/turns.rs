@@ -80,6 +80,8 @@ pub(super) struct Dealer {
     holder: Option<Holder>,
     /// When to look again.
     look: u64,
+    /// When it was last looked.
+    looked: u64,
 }
 
 /// Whose turn it is.
@@ -136,8 +138,20 @@ impl Dealer {
         {
             self.holder = None;
         }
-        for one in contenders.iter_mut().filter(|one| one.account.free) {
-            one.account.pay(one.used);
+        let before = core::mem::replace(&mut self.looked, now);
+        let came = self.came_beside(now, contenders);
+        for (index, one) in contenders.iter_mut().enumerate() {
+            if one.account.free && came != Some(index) {
+                one.account.pay(one.used);
+            }
+        }
+        if let Some(index) = came {
+            for one in contenders.iter_mut() {
+                one.account.free = false;
+            }
+            // What it has started it has started since the last look.
+            self.give(index, contenders, before.min(now), before.min(now));
+            return;
         }
         let mut wanting = contenders.iter().enumerate().filter(|(_, one)| one.wants);
         match (wanting.next().map(|(index, _)| index), wanting.next()) {
@@ -156,6 +170,19 @@ impl Dealer {
                 }
             }
         }
+    }
+
+    /// Who has come beside one that had the device alone, and has work in flight: the turn is its own from the beginning, and not
+    /// only after what the other is owed.
+    fn came_beside(&self, now: u64, contenders: &[Contender]) -> Option<usize> {
+        let alone = self.holder.filter(|holder| holder.how == How::Alone)?;
+        find(contenders, alone.container).filter(|holder| holder.wants)?;
+        contenders
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.account.free && one.wants && one.ends_at > now)
+            .max_by_key(|(_, one)| (one.priority, one.ends_at))
+            .map(|(index, _)| index)
     }
 
     /// One alone wants the device, and has it for as long as that is so. Who owes nothing may come beside it at any time; who does
