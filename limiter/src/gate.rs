@@ -212,6 +212,7 @@ impl Engine {
         } else {
             self.await_turn(gpu, thread, place, held, (least, granted))
         };
+        place.account.terms.say(Doing::Works);
         place.account.bucket.give_back(granted - booked.amount);
         thread.grant(booked.amount);
         if patience.is_none() {

@@ -117,6 +117,7 @@ impl Engine {
             now = gpu.now();
             self.settle_all(gpu, place, now);
         };
+        account.terms.say(Doing::Works);
         account.refill_after_others(now);
         place.count_wait(Wait {
             waited: now - begin,
