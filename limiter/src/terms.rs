@@ -200,6 +200,13 @@ impl Account {
             .map_or(1, |rule| rule.row.active.load(Relaxed).into())
     }
 
+    /// Until when the daemon says that it deals turns.
+    pub(crate) fn dealt_until(self) -> u64 {
+        self.terms
+            .rule
+            .map_or(u64::MAX, |rule| rule.row.active_until.load(Relaxed))
+    }
+
     /// Whose turn it is. A daemon that deals turns says all the while that the container is active; when it has died, turns are
     /// off.
     pub(crate) fn whose(self, now: u64) -> Whose {

@@ -113,7 +113,9 @@ impl Engine {
                 deadline
             };
             self.end_turn(gpu, place, now);
-            gpu.sleep_until(until.min(deadline), word, seen);
+            // A daemon that dies deals no more, and says no more that it lives.
+            let alive = account.dealt_until().max(now + NAP);
+            gpu.sleep_until(until.min(deadline).min(alive), word, seen);
             now = gpu.now();
             self.settle_all(gpu, place, now);
         };

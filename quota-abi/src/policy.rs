@@ -70,6 +70,9 @@ pub struct Row {
     pub active: AtomicU32,
     /// When the present turn began, or the last one ended: when the device was done with what came before.
     pub since: AtomicU64,
+    /// Parts per million of the device's time that are the container's as things stand, what is lent included: what its turns are in
+    /// proportion to. 0: nothing is said. Only for those who look on.
+    pub part: AtomicU32,
 }
 
 /// The bits of [`Row::mode`].
@@ -189,6 +192,7 @@ impl Row {
             wake: AtomicU32::new(0),
             active: AtomicU32::new(0),
             since: AtomicU64::new(0),
+            part: AtomicU32::new(0),
         }
     }
 
@@ -278,6 +282,7 @@ const _: () = {
     assert!(offset_of!(Row, wake) == 72);
     assert!(offset_of!(Row, active) == 76);
     assert!(offset_of!(Row, since) == 80);
+    assert!(offset_of!(Row, part) == 88);
     assert!(offset_of!(Policy, rows) == 0x80);
     assert!(offset_of!(Policy, dead) == 0x1080);
     assert!(size_of::<Policy>() == 0x2080);

@@ -240,6 +240,17 @@ fn uuid_of(region: &Region, device: u8) -> Option<Uuid> {
     devices::uuid_of(region.devices.get(usize::from(device))?).map(Uuid)
 }
 
+/// What a container has of the device's time now, ppm. Where turns are dealt its rate is the whole device, and its turns are in
+/// proportion to this.
+fn now_ppm(row: &policy::Row, at: u64) -> Option<u32> {
+    let rate = row.rate_at(at)?;
+    let is_active = row.active_until.load(Ordering::Relaxed) > at;
+    match row.part.load(Ordering::Relaxed) {
+        part if part > 0 && is_active => Some(part.min(rate)),
+        _ => Some(rate),
+    }
+}
+
 fn active(containers: &[report::Container], device: &DeviceStatus) -> u32 {
     let is_active = |container: &&report::Container| {
         let mut shares = container.devices.iter();
@@ -274,7 +285,7 @@ fn share(
         observe: quota.observe,
         priority: quota.priority,
         own_percent: counted.map(|row| percent(row.rate.load(Ordering::Relaxed))),
-        now_percent: counted.and_then(|row| row.rate_at(at)).map(percent),
+        now_percent: counted.and_then(|row| now_ppm(row, at)).map(percent),
         got_percent: counted.and_then(|_| tally.got_percent(now)),
         active: row.is_some_and(|row| row.active_until.load(Ordering::Relaxed) > at),
         gpu_time_ns: tally.total.used,

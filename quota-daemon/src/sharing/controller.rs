@@ -196,6 +196,12 @@ impl Controller {
                 _ => 0,
             };
             set(&member.row.active_until, until);
+            let part = known
+                .filter(|known| known.active)
+                .map_or(0, |known| known.has);
+            if member.row.part.load(Ordering::Relaxed) != part {
+                member.row.part.store(part, Ordering::Relaxed);
+            }
             if member.row.active.load(Ordering::Relaxed) != active {
                 member.row.active.store(active, Ordering::Relaxed);
             }

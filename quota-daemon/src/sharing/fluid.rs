@@ -57,6 +57,7 @@ pub(super) fn zero_row() -> Box<Row> {
         wake: half(),
         active: half(),
         since: word(),
+        part: half(),
     })
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use quota_abi::bucket::{Kind, Rate};
 use quota_abi::events::{self, Event, What};
 use quota_abi::layout::{DEVICES, Region, SLOTS};
-use quota_abi::policy::{Loan, map};
+use quota_abi::policy::{Loan, Turn, map};
 use quota_abi::region::Mapped;
 use quota_abi::region::snapshot::Snapshot;
 use quota_abi::sync::Ordering::Relaxed;
@@ -233,7 +233,16 @@ fn share(
         .map(|policy| policy.rows[0].active_until.load(Relaxed) > now);
     assert!(active[0], "the honest one is active");
     if active[1] {
-        assert!(rates[0] + rates[1] < 1_000_000, "{rates:?}");
+        // With turns each has all of it, one at a time.
+        let turns = policies
+            .each_ref()
+            .map(|policy| Turn(policy.rows[0].turn.load(Relaxed)));
+        let own = turns.iter().filter(|turn| turn.until() != 0).count();
+        assert!(own <= 1, "{turns:?}");
+        assert!(
+            rates[0] + rates[1] < 1_000_000 || rates == [1_000_000; 2],
+            "{rates:?}"
+        );
     }
     assert!(rates[0] >= 499_999);
     u64::from(active[1])

@@ -150,7 +150,8 @@ fn the_daemon_is_rung_for_while_it_does_not_know_and_sees_who_is_busy() {
     client.line("stretch 3: ");
     assert!(bell.rung() > 0);
     let busy = ground.usage().slots[0].busy.load(Relaxed);
-    assert_eq!(busy, 1 << ground.index());
+    let busy = busy & (1 << ground.index());
+    assert_ne!(busy, 0);
     // It knows: not once more.
     ground.row().active_until.store(u64::MAX / 2, Relaxed);
     std::thread::sleep(Duration::from_millis(50));
