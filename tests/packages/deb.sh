@@ -72,24 +72,24 @@ bash --norc -c '. "$1" && complete -p quota-daemon' - "$root/usr/share/bash-comp
 ok "completions load"
 
 # From here on as on that machine.
-inside() { chroot "$root" /usr/bin/env -i LD_LIBRARY_PATH=/sim GPU_SIM=/tmp/gpu GPU_SIM_DEVICES=4GiB "$@"; }
+inside=(chroot "$root" /usr/bin/env -i LD_LIBRARY_PATH=/sim GPU_SIM=/tmp/gpu GPU_SIM_DEVICES=4GiB)
 install -D "$(command -v env)" "$root/usr/bin/env"
-inside /usr/bin/quota-daemon check-config >/dev/null || fail "the packaged configuration"
-inside /usr/bin/quota-daemon serve 2>"$WORK/log" &
+"${inside[@]}" /usr/bin/quota-daemon check-config >/dev/null || fail "the packaged configuration"
+"${inside[@]}" /usr/bin/quota-daemon serve 2>"$WORK/log" &
 daemon=$!
 for _ in $(seq 100); do
-    inside /usr/bin/quota-daemon status >/dev/null 2>&1 && break
+    "${inside[@]}" /usr/bin/quota-daemon status >/dev/null 2>&1 && break
     kill -0 $daemon 2>/dev/null || { cat "$WORK/log"; fail "the daemon ended"; }
     sleep 0.1
 done
-inside /usr/bin/quota-daemon set team-a --create --memory 1GiB >/dev/null || { cat "$WORK/log"; fail "no daemon"; }
+"${inside[@]}" /usr/bin/quota-daemon set team-a --create --memory 1GiB >/dev/null || { cat "$WORK/log"; fail "no daemon"; }
 ok "serving"
 [ -f "$root/run/cdi/gpu-quota.io-container_team-a.json" ] || fail "no device for team-a in /run/cdi"
 ok "its device is published"
-fill=$(inside GPU_QUOTA_SOCKET=/run/gpu-quota/containers/team-a LD_PRELOAD=/usr/lib/gpu-quota/libquota_shim.so /bin/fill) || true
+fill=$("${inside[@]}" GPU_QUOTA_SOCKET=/run/gpu-quota/containers/team-a LD_PRELOAD=/usr/lib/gpu-quota/libquota_shim.so /bin/fill) || true
 grep -q "shows 1024 MiB" <<<"$fill" && grep -q "then CUDA error 2" <<<"$fill" || fail "not limited: $fill"
 ok "a program is limited to 1 GiB"
-fill=$(inside /usr/bin/quota-daemon run --memory 512MiB --context 0 -- /bin/fill) || true
+fill=$("${inside[@]}" /usr/bin/quota-daemon run --memory 512MiB --context 0 -- /bin/fill) || true
 grep -q "shows 512 MiB" <<<"$fill" || fail "run: $fill"
 ok "quota-daemon run finds the library"
 kill $daemon
