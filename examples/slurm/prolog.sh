@@ -4,7 +4,7 @@
 #
 # A failure drains the node, so that no job runs there without its quota; that is meant.
 set -eu
-PATH=/usr/local/bin:/usr/bin:/bin
+PATH=${GPU_QUOTA_BIN:-/usr/bin}:/usr/local/bin:/usr/bin:/bin
 quotas=${GPU_QUOTA_SLURM:-/etc/gpu-quota/slurm.conf}
 
 : "${SLURM_JOB_ID:?this is a prolog of Slurm}" "${SLURM_JOB_PARTITION:?this is a prolog of Slurm}"

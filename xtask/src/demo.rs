@@ -77,6 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
     let build = dist::Args {
         dev: !args.release,
         portable: false,
+        target: None,
     };
     let folder = match &args.dist {
         Some(folder) => folder

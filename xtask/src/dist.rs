@@ -29,6 +29,9 @@ pub struct Args {
     /// Build against glibc 2.17 with the zig linker, so that containers of any age can load it.
     #[arg(long)]
     pub portable: bool,
+    /// The library alone, for the other machine, into target/dist-aarch64.
+    #[arg(long, value_name = "MACHINE", requires = "portable", value_parser = ["aarch64"])]
+    pub target: Option<String>,
 }
 
 /// One file to install: as cargo names it, and as it is shipped.
@@ -83,6 +86,9 @@ pub fn run(args: &Args) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn build(args: &Args) -> Result<PathBuf> {
+    if let Some(machine) = &args.target {
+        return library_for(machine);
+    }
     let name = if args.dev { "dist-dev" } else { "dist" };
     let folder = workspace::target().join(name);
     let target_dir = target_dir(args);
@@ -90,7 +96,7 @@ pub fn build(args: &Args) -> Result<PathBuf> {
     let _lock = workspace::lock(&workspace::target().join(format!(".{name}.lock")))?;
 
     let mut cargo = if args.portable {
-        portable::cargo(&target_dir)?
+        portable::cargo(&target_dir, portable::TRIPLE)?
     } else {
         let mut cargo = workspace::cargo(&target_dir);
         cargo.arg("build");
@@ -123,6 +129,25 @@ pub fn build(args: &Args) -> Result<PathBuf> {
             portable::check_floor(&folder.join(artefact.shipped))?;
         }
     }
+    Ok(folder)
+}
+
+/// Builds the portable library for another machine; returns the folder in which it is `lib/libquota_shim.so`.
+fn library_for(machine: &str) -> Result<PathBuf> {
+    let triple = format!("{machine}-unknown-linux-gnu");
+    portable::check_target(&triple)?;
+    let folder = workspace::target().join(format!("dist-{machine}"));
+    let target_dir = workspace::target().join("dist-portable-build");
+    let began = SystemTime::now();
+    let _lock = workspace::lock(&workspace::target().join(format!(".dist-{machine}.lock")))?;
+    let mut cargo = portable::cargo(&target_dir, &triple)?;
+    cargo.args(["--profile", "dist", "--package", "shim"]);
+    cargo.args(workspace::verbosity());
+    workspace::run(&mut cargo)?;
+    let built = target_dir.join(triple).join("dist/libquota_shim.so");
+    let shipped = folder.join("lib/libquota_shim.so");
+    install(&built, &shipped, began)?;
+    portable::check_floor(&shipped)?;
     Ok(folder)
 }
 

@@ -30,7 +30,7 @@ pub const FLOOR: GlibcVersion = GlibcVersion {
 ///
 /// # Errors
 /// When Python or the two packages cannot be had.
-pub fn cargo(target_dir: &Path) -> Result<Command> {
+pub fn cargo(target_dir: &Path, triple: &str) -> Result<Command> {
     let venv = tools()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = vec![venv.join("bin")];
@@ -39,8 +39,24 @@ pub fn cargo(target_dir: &Path) -> Result<Command> {
     cargo
         .env("PATH", std::env::join_paths(folders)?)
         .env("CARGO_ZIGBUILD_CACHE_DIR", venv.join("cache"))
-        .args(["zigbuild", "--target", &format!("{TRIPLE}.{FLOOR}")]);
+        .args(["zigbuild", "--target", &format!("{triple}.{FLOOR}")]);
     Ok(cargo)
+}
+
+/// Whether Rust's own library for another machine is installed.
+///
+/// # Errors
+/// It is not, and how to have it.
+pub fn check_target(triple: &str) -> Result<()> {
+    let output = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", triple])
+        .output()
+        .context("cannot start rustc")?;
+    let folder = String::from_utf8_lossy(&output.stdout);
+    if Path::new(folder.trim()).is_dir() {
+        return Ok(());
+    }
+    bail!("Rust's library for {triple} is not installed: `rustup target add {triple}`")
 }
 
 /// Fails when `path` needs a newer glibc than [`FLOOR`].

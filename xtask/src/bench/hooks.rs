@@ -134,6 +134,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let build = dist::Args {
         dev: false,
         portable: args.portable,
+        target: None,
     };
     eprintln!("building ...");
     let folder = dist::build(&build)?;
