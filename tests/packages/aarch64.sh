@@ -14,7 +14,7 @@ library=target/dist-aarch64/lib/libquota_shim.so
 cargo run --quiet --package xtask -- exports --library $library --portable
 readelf -h $library | grep -q 'Machine: *AArch64'
 
-if command -v qemu-aarch64-static aarch64-linux-gnu-gcc >/dev/null; then
+if command -v qemu-aarch64-static >/dev/null && command -v aarch64-linux-gnu-gcc >/dev/null; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     printf '#include <stdio.h>\nint main(void) { return puts("runs") < 0; }\n' >"$work/program.c"
