@@ -36,6 +36,8 @@ ln -s /run "$root/var/run"
 # Named by the unit.
 install -m 755 /dev/null "$root/bin/kill"
 mount -t proc proc "$root/proc"
+# Regions of groups without a daemon stay there until the next group comes.
+mount -t tmpfs tmpfs /dev/shm
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/run"
 "${CC:-cc}" -O1 examples/standalone/fill.c -o "$root/bin/fill" -ldl

@@ -18,6 +18,9 @@ if [ "${IN_OWN_NAMESPACES:-}" != yes ]; then
     IN_OWN_NAMESPACES=yes exec unshare --mount --pid --mount-proc --fork --kill-child --propagation private bash "$0" "$@"
 fi
 
+# Regions of groups without a daemon stay in /dev/shm until the next group comes.
+mount -t tmpfs tmpfs /dev/shm
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ "${1:-}" = --fresh ]; then
