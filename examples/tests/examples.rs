@@ -134,8 +134,9 @@ fn the_demo_holds_every_quota() {
             "--",
             "demo",
             "--sim",
+            // Shares are promised over seconds.
             "--seconds",
-            "2",
+            "5",
         ])
         .current_dir(workspace())
         // The outer cargo may hold the usual target directory.

@@ -187,8 +187,8 @@ fn a_launch_that_waits_at_two_percent_wakes_when_the_limit_is_lifted() {
     }
 }
 
-/// Eight processes of one container have between them what one process of another has.
-fn eight_against_one(kernel: &str, seconds: u32) {
+/// Eight processes of one container have between them what one process of another has, give or take `points`.
+fn eight_against_one(kernel: &str, seconds: u32, points: f64) {
     let sim = Sim::new();
     let daemon = Daemon::start(&sim, &containers(&["weight = 10", "weight = 10"]));
     let length = format!("{}", seconds + 2);
@@ -204,18 +204,19 @@ fn eight_against_one(kernel: &str, seconds: u32) {
     let [eight, one] = ["a", "b"].map(|name| seen.percent(0, name, from, to));
     println!("{kernel}, eight processes {eight:.1} %, one {one:.1} %");
     assert!(eight + one > within(50.0, 96.0), "{eight} {one}");
-    let off = within(45.0, 3.0);
+    let off = within(points, 3.0);
     assert!((eight - one).abs() < 2.0 * off, "{eight} {one}");
 }
 
 #[test]
 fn eight_processes_have_what_one_has_with_kernels_of_5_ms() {
-    eight_against_one("kernel:5000000", if full() { 10 } else { 2 });
+    eight_against_one("kernel:5000000", if full() { 10 } else { 2 }, 15.0);
 }
 
 #[test]
 fn eight_processes_have_what_one_has_with_kernels_of_200_ms() {
-    eight_against_one("kernel:200000000", if full() { 10 } else { 4 });
+    // Known to miss: each of the eight gets as many kernels in as the one does.
+    eight_against_one("kernel:200000000", if full() { 10 } else { 4 }, 45.0);
 }
 
 /// Row 61: 10 against 90 is one to nine.
