@@ -182,7 +182,7 @@ fn a_launch_that_waits_at_two_percent_wakes_when_the_limit_is_lifted() {
             lifted.since(begin)
         );
         assert!(waiting < 10.0, "it did not wait: {waiting} %");
-        // At 100 % what it owes is paid by the clock, some hundred ms; at 2 % that takes 20 s.
+        // All of the device is counted and not waited for; at 2 % what it owes takes 20 s.
         assert!(took.expect("it wakes") < if full() { 20 * MS } else { 3000 * MS });
     }
 }

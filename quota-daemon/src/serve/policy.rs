@@ -15,6 +15,9 @@ use rustix::thread::futex;
 use crate::model::{Compute, Device, Origin, Quota, Selector, Spec, Uuid};
 use crate::sharing;
 
+/// All of a device, in ppm.
+const ALL: u32 = 1_000_000;
+
 /// Bytes that a context is charged where nothing is known.
 pub(super) const CONTEXT: u64 = 400 << 20;
 
@@ -136,7 +139,10 @@ impl<'a> World<'a> {
         let observe = if quota.observe { mode::OBSERVE } else { 0 };
         let mut changed = put(&row.memory, memory);
         changed |= put(&row.context, context);
-        changed |= match self.own_ppm(uuid, quota.compute) {
+        // All of a device is counted and not waited for: what is owed from before is no debt any more.
+        let whole = matches!(quota.compute, Compute::Limit { ppm } if ppm >= ALL);
+        let own = self.own_ppm(uuid, quota.compute);
+        changed |= match own.map(|own| if whole { ALL } else { own }) {
             None => put_half(&row.mode, observe) | put_half(&row.rate, 0),
             // The rate first: who sees the mode must not find the rate of before.
             Some(own) => put_half(&row.rate, own) | put_half(&row.mode, observe | mode::COMPUTE),
