@@ -3,7 +3,6 @@
 use quota_abi::bucket::Kind;
 use quota_abi::sync::Ordering::Relaxed;
 
-use crate::device::OthersHad;
 use crate::engine::Engine;
 use crate::gate::Place;
 use crate::gpu::{Gpu, Passed};
@@ -28,8 +27,6 @@ impl Engine {
             return;
         };
         let mut unpassed = 0_u64;
-        // Two contexts have no common clock: their slices of the device cannot be told apart.
-        let siblings = account.terms.rule.is_some() && account.terms.at_work() > 1;
         let pending = self
             .markers
             .pending_from(settler.begin_at(self.markers.oldest()));
@@ -59,13 +56,8 @@ impl Engine {
                 }
                 Passed::Never => {}
                 Passed::Yes => {
-                    let others_had = |ended| {
-                        if siblings {
-                            OthersHad::Unknown
-                        } else {
-                            device.others_had(account, marker.opened(), ended, now)
-                        }
-                    };
+                    let others_had =
+                        |ended| device.others_had(account, marker.opened(), ended, now);
                     if let Some(settled) = settler.settle(gpu, marker, others_had) {
                         let contended = settled.contended;
                         device.missed_by(settled.missed_by);
@@ -76,7 +68,7 @@ impl Engine {
                             let function = marker.function.load(Relaxed);
                             let size = marker.size.load(Relaxed);
                             if contended {
-                                let turns = !siblings && account.whose(now) != Whose::Anybodys;
+                                let turns = account.whose(now) != Whose::Anybodys;
                                 self.costs
                                     .learn_at_most(shape, function, size, range.1, turns);
                             } else {

@@ -135,16 +135,14 @@ impl Terms {
         }
     }
 
-    /// How many processes of the container have work in flight on the device.
-    pub(crate) fn at_work(&self) -> usize {
-        self.seat.map_or(0, |seat| {
+    /// Whether a process of the container has work in flight on the device.
+    pub(crate) fn somebody_works(&self) -> bool {
+        self.seat.is_some_and(|seat| {
             let used = seat.region.header.high_water.load(Relaxed);
             let used = usize::try_from(used).unwrap_or(usize::MAX);
             let bit = 1 << (seat.device % DEVICES + DEVICES);
-            let slots = seat.region.slots.iter().take(used);
-            slots
-                .filter(|slot| slot.busy.load(Relaxed) & bit != 0)
-                .count()
+            let mut slots = seat.region.slots.iter().take(used);
+            slots.any(|slot| slot.busy.load(Relaxed) & bit != 0)
         })
     }
 

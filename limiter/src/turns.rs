@@ -18,8 +18,6 @@ use crate::terms::{Account, Doing, Whose};
 use crate::thread::Thread;
 use crate::waits::Wait;
 
-/// How far ahead a container that others do not hold back books the device, all its processes together, ns: they may want it at any time.
-const AHEAD: u64 = 20_000_000;
 /// The longest wait for a turn with nothing in flight, ns: a daemon that lives deals it sooner, unless somebody's kernel is longer than that.
 const LONGEST_TURN: u64 = 30_000_000_000;
 /// The shortest sleep of a launch that looks for the end of what is in flight, ns.
@@ -46,9 +44,6 @@ impl Account {
     /// Books the device, if it is the container's turn and there is room in it.
     fn book(self, now: u64, least: i64, most: i64) -> Option<i64> {
         let until = match self.whose(now) {
-            Whose::Anybodys if self.terms.rule.is_some() && !self.observed => {
-                now.saturating_add(AHEAD)
-            }
             Whose::Anybodys => u64::MAX,
             Whose::Ours { until, .. } if until > now => until,
             Whose::Ours { .. } | Whose::Others { .. } => return None,
@@ -185,7 +180,7 @@ impl Engine {
         let account = place.account;
         matches!(account.whose(now), Whose::Ours { until, .. } if until > now)
             && account.bucket.ends_at(now) > now + BEYOND
-            && account.terms.at_work() == 0
+            && !account.terms.somebody_works()
             && account.bucket.forget_bookings()
     }
 }

@@ -146,28 +146,11 @@ impl Dealer {
             }
         }
         if let Some(index) = came {
-            for place in 0..contenders.len() {
-                let Some(one) = contenders.get(place).copied() else {
-                    continue;
-                };
-                let quantum = quantum(contenders, &one);
-                if let Some(one) = contenders.get_mut(place) {
-                    one.account.free = false;
-                    // A new round begins: one part for who comes, and no more than that for who had all.
-                    one.account.deficit = match place == index {
-                        true => one.account.deficit.max(quantum),
-                        false => one.account.deficit.min(quantum),
-                    };
-                }
+            for one in contenders.iter_mut() {
+                one.account.free = false;
             }
-            // What it has started it has started since the last look; and it shares the device with what is still to run of the
-            // other's, half of which is not its own.
-            let before = before.min(now);
-            let alone = self
-                .holder
-                .and_then(|alone| find(contenders, alone.container));
-            let beside = alone.map_or(0, |alone| alone.ends_at.saturating_sub(before).min(LONGEST));
-            self.give(index, contenders, before, before.saturating_add(beside / 2));
+            // What it has started it has started since the last look.
+            self.give(index, contenders, before.min(now), before.min(now));
             return;
         }
         let mut wanting = contenders.iter().enumerate().filter(|(_, one)| one.wants);
@@ -393,43 +376,33 @@ impl Account {
     }
 }
 
-/// What a round gives one of those who want the device.
-fn quantum(contenders: &[Contender], one: &Contender) -> i64 {
+/// Begins new rounds until somebody who wants the device is owed time: all at once, however many that takes.
+fn replenish(contenders: &mut [Contender]) {
     let wanting = || contenders.iter().filter(|one| one.wants);
     let parts: u64 = wanting().map(|one| u64::from(one.part.max(1))).sum();
     let count = u64::try_from(wanting().count()).unwrap_or(u64::MAX);
-    let part = TURN
-        .saturating_mul(count)
-        .saturating_mul(u64::from(one.part.max(1)))
-        / parts.max(1);
-    i64::try_from(part.max(1)).unwrap_or(i64::MAX)
-}
-
-/// Begins new rounds until somebody who wants the device is owed time: all at once, however many that takes.
-fn replenish(contenders: &mut [Contender]) {
-    let rounds = contenders
-        .iter()
-        .filter(|one| one.wants)
-        .map(|one| {
-            let lacks = (WORTH - one.account.deficit).max(0).unsigned_abs();
-            lacks.div_ceil(quantum(contenders, one).unsigned_abs().max(1))
-        })
+    let quantum = |one: &Contender| {
+        let part = (TURN * count).saturating_mul(u64::from(one.part.max(1))) / parts.max(1);
+        i64::try_from(part.max(1)).unwrap_or(i64::MAX)
+    };
+    let rounds = wanting()
+        .map(|one| (WORTH - one.account.deficit).max(0).unsigned_abs())
+        .zip(wanting().map(|one| quantum(one).unsigned_abs()))
+        .map(|(lacks, quantum)| lacks.div_ceil(quantum))
         .min()
         .unwrap_or(0);
     let rounds = i64::try_from(rounds).unwrap_or(i64::MAX);
     if rounds == 0 {
         return;
     }
-    for index in 0..contenders.len() {
-        let Some(one) = contenders.get(index).copied().filter(|one| one.wants) else {
-            continue;
-        };
-        let quantum = quantum(contenders, &one);
+    for one in contenders.iter_mut().filter(|one| one.wants) {
+        let quantum = quantum(one);
         let more = quantum.saturating_mul(rounds);
-        let most = quantum.saturating_add(CARRIED).max(WORTH);
-        if let Some(one) = contenders.get_mut(index) {
-            one.account.deficit = one.account.deficit.saturating_add(more).min(most);
-        }
+        one.account.deficit = one
+            .account
+            .deficit
+            .saturating_add(more)
+            .min(quantum.saturating_add(CARRIED).max(WORTH));
     }
 }
 
