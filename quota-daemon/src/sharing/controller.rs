@@ -251,6 +251,7 @@ impl Controller {
                     index,
                     container: member.container,
                     part: known.has,
+                    limited: matches!(member.compute, Compute::Limit { .. }),
                     priority: member.priority,
                     wants: wants(now, member.reading.as_ref(), since),
                     ends_at: member.reading.map_or(0, |reading| reading.ends_at),
@@ -296,10 +297,13 @@ impl Controller {
                     }
                     _ => Turn::OFF,
                 };
-                let was_its_own = Turn(member.row.turn.load(Ordering::Relaxed)).until() != 0;
-                if its.is_some() || was_its_own {
-                    // Before the turn itself: who sees that it is over, or has begun, sees since when.
+                // Before the turn itself: who sees that it is over, or has begun, sees since when. One that was free to start shared the
+                // device until now, and has not been in another's turn before.
+                let before = Turn(member.row.turn.load(Ordering::Relaxed));
+                if its.is_some() || before.until() != 0 {
                     set(&member.row.since, holder.map_or(now, |holder| holder.since));
+                } else if !before.is_on() {
+                    set(&member.row.since, now);
                 }
                 if set(&member.row.turn, turn.0) && (turn == Turn::OFF || its.is_some()) {
                     wake(&member.row.wake);

@@ -1,7 +1,7 @@
 //! What holds whatever containers say and whenever the controller is called.
 
 use proptest::prelude::*;
-use quota_abi::policy::{Loan, Row};
+use quota_abi::policy::{Loan, Row, Turn};
 use quota_abi::sync::Ordering::Relaxed;
 
 use super::fluid::{START, zero_row};
@@ -124,7 +124,13 @@ proptest! {
                 row,
             });
             let view = DeviceView { uuid: Uuid([1; 16]), members: members.collect() };
+            let free: Vec<_> = rows.iter().map(|row| !turn_of(row).is_on()).collect();
             let next = controller.step(now, &[view]);
+            for (row, free) in rows.iter().zip(free) {
+                // What it started while it was free to, it did not start in somebody's turn.
+                let held = turn_of(row).is_on() && turn_of(row).until() == 0;
+                prop_assert!(!(free && held) || row.since.load(Relaxed) == now);
+            }
             check(&controller, now, next.is_some(), turns, &rows, &computes, &rates)?;
         }
     }
@@ -156,7 +162,7 @@ fn check(
             }
             _ => prop_assert_eq!(lent, None),
         }
-        let turn = quota_abi::policy::Turn(row.turn.load(Relaxed));
+        let turn = turn_of(row);
         prop_assert!(turns || !turn.is_on());
         holders += u32::from(turn.is_on() && turn.may_run(now));
         let seen = controller.seen(now, Uuid([1; 16]), index as u64);
@@ -168,6 +174,10 @@ fn check(
         return Ok(());
     }
     nothing_is_left(now, rows, computes)
+}
+
+fn turn_of(row: &Row) -> Turn {
+    Turn(row.turn.load(Relaxed))
 }
 
 /// While no hard limit is active, all that nobody owns is lent, unless everybody has all that he may.

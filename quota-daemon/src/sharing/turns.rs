@@ -1,7 +1,7 @@
 //! Turns: while several containers want a device, one at a time starts work on it.
 //!
 //! Dealt by deficit round robin over the time that turns last, which no container can misreport: while a container has its turn
-//! the device is its own, so it pays for all of it. What the holder starts ends with its lease, as far as it can tell; the next turn is dealt
+//! the device is its own, so it pays for all of it; for what it used beside another that had the device alone it pays by its own account. What the holder starts ends with its lease, as far as it can tell; the next turn is dealt
 //! just before, so that the device is not idle while a process wakes up. A turn ends early when its holder has nothing in flight and
 //! nothing waiting, and late when something runs on; for that the others wait, up to a bound, and the holder pays.
 //! Who is owed time and has the highest priority is next; of equals, who has not had a turn for longest.
@@ -48,6 +48,8 @@ pub(super) struct Contender {
     pub(super) container: u64,
     /// What its turns are in proportion to, ppm.
     pub(super) part: u32,
+    /// Whether it has a limit of its own, besides its turns: what it uses has to be measured, in turns that are nobody else's.
+    pub(super) limited: bool,
     /// Higher goes first within a round.
     pub(super) priority: i32,
     /// Whether it has work in flight or waiting, or had until just now.
@@ -155,7 +157,7 @@ impl Dealer {
         }
         let mut wanting = contenders.iter().enumerate().filter(|(_, one)| one.wants);
         match (wanting.next().map(|(index, _)| index), wanting.next()) {
-            (Some(index), None) => self.leave_alone(now, index, contenders),
+            (Some(index), None) => self.leave_alone(now, before.min(now), index, contenders),
             (Some(_), Some(_)) => {
                 for one in contenders.iter_mut() {
                     one.account.free = false;
@@ -186,8 +188,8 @@ impl Dealer {
     }
 
     /// One alone wants the device, and has it for as long as that is so. Who owes nothing may come beside it at any time; who does
-    /// waits for a turn, and owes the less the longer the one goes on.
-    fn leave_alone(&mut self, now: u64, index: usize, contenders: &mut [Contender]) {
+    /// waits for a turn, and owes the less the longer the one goes on; and so does who has a limit, or comes beside one who has.
+    fn leave_alone(&mut self, now: u64, looked: u64, index: usize, contenders: &mut [Contender]) {
         let Some(one) = contenders.get(index).copied() else {
             return;
         };
@@ -214,7 +216,12 @@ impl Dealer {
                 self.number += 1;
                 Holder {
                     container: one.container,
-                    since: before.map_or(now, |holder| holder.since),
+                    // With nobody before it, it has begun since the last look.
+                    since: match (before, self.holder) {
+                        (Some(holder), _) => holder.since,
+                        (None, Some(_)) => now,
+                        (None, None) => looked,
+                    },
                     until,
                     paid: now,
                     how: How::Alone,
@@ -223,7 +230,10 @@ impl Dealer {
         };
         self.holder = Some(holder);
         for other in contenders.iter_mut() {
-            other.account.free = other.account.deficit >= 0 && other.container != one.container;
+            other.account.free = other.account.deficit >= 0
+                && other.container != one.container
+                && !other.limited
+                && !one.limited;
         }
     }
 
@@ -447,6 +457,7 @@ mod tests {
             index: usize::try_from(container).unwrap(),
             container,
             part,
+            limited: false,
             priority: 0,
             wants: true,
             ends_at: 0,
