@@ -9,6 +9,7 @@ mod container;
 mod daemon;
 mod fields;
 mod files;
+mod once;
 mod problem;
 mod said;
 mod source;

@@ -1,6 +1,5 @@
 //! `[cdi]`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use toml::de::{DeTable, DeValue};
@@ -8,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::CdiSettings;
 use super::fields::Fields;
 use super::files::File;
+use super::once::Once;
 use super::problem::Problems;
 use crate::cdi::{DIRECTORIES, Preload};
 
@@ -17,33 +17,14 @@ const KEYS: [&str; 4] = ["publish", "kind", "preload", "library"];
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) settings: CdiSettings,
-    /// Where each key was given.
-    given: BTreeMap<&'static str, String>,
+    given: Once,
 }
 
 impl Reader {
     pub(super) fn read(&mut self, file: &File, document: &DeTable<'_>, problems: &mut Problems) {
-        // Other keys have been told with `[daemon]`.
-        let nobody = &mut Problems::default();
-        let root = Fields::new(file, document, 0, "the configuration", &[], nobody);
-        let Some(value) = root.get("cdi") else {
+        let Some(fields) = self.given.table("cdi", &KEYS, file, document, problems) else {
             return;
         };
-        let Some(table) = value.get_ref().as_table() else {
-            root.wrong_key("cdi", "cdi is one table: write [cdi]", problems);
-            return;
-        };
-        let at = root.key_at("cdi").unwrap_or(0);
-        let fields = Fields::new(file, table, at, "[cdi]", &KEYS, problems);
-        for key in KEYS {
-            let Some(at) = fields.key_at(key) else {
-                continue;
-            };
-            if let Some(place) = self.given.insert(key, file.place(at)) {
-                let text = format!("{key} was given at {place}; leave one of them");
-                fields.wrong_key(key, text, problems);
-            }
-        }
         let settings = &mut self.settings;
         if let Some(folder) = publish(&fields, problems) {
             settings.publish = folder;

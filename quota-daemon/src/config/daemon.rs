@@ -1,12 +1,12 @@
 //! `[daemon]`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use toml::de::{DeTable, DeValue};
 
 use super::fields::Fields;
 use super::files::File;
+use super::once::Once;
 use super::problem::Problems;
 use super::{DaemonSettings, LogFormat, Oversubscribe, Unregistered, values};
 
@@ -29,38 +29,18 @@ const FACTORS: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) settings: DaemonSettings,
-    /// Where each key was given.
-    given: BTreeMap<&'static str, String>,
+    given: Once,
 }
 
 impl Reader {
     pub(super) fn read(&mut self, file: &File, document: &DeTable<'_>, problems: &mut Problems) {
-        let root = Fields::new(
-            file,
-            document,
-            0,
-            "the configuration",
-            &super::container::TABLES,
-            problems,
-        );
-        let Some(value) = root.get("daemon") else {
+        // Whether the document has tables that nobody knows.
+        let all = &super::container::TABLES;
+        let _ = Fields::new(file, document, 0, "the configuration", all, problems);
+        let table = self.given.table("daemon", &KEYS, file, document, problems);
+        let Some(fields) = table else {
             return;
         };
-        let Some(table) = value.get_ref().as_table() else {
-            root.wrong_key("daemon", "daemon is one table: write [daemon]", problems);
-            return;
-        };
-        let at = root.key_at("daemon").unwrap_or(0);
-        let fields = Fields::new(file, table, at, "[daemon]", &KEYS, problems);
-        for key in KEYS {
-            let Some(at) = fields.key_at(key) else {
-                continue;
-            };
-            if let Some(place) = self.given.insert(key, file.place(at)) {
-                let text = format!("{key} was given at {place}; leave one of them");
-                fields.wrong_key(key, text, problems);
-            }
-        }
         self.values(&fields, problems);
     }
 

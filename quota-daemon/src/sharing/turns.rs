@@ -9,14 +9,16 @@
 //! With turns and no daemon, launches would wait for a turn that nobody deals: a turn holds only while the row's
 //! `active_until` lies ahead, which the daemon renews, and a row of an idle container says that turns are off.
 
-use super::MS;
+mod rounds;
+#[cfg(test)]
+mod tests;
 
-/// How long a turn is on average.
-const TURN: u64 = 10 * MS;
+use super::MS;
+pub(super) use rounds::{Account, Contender};
+use rounds::{find, forgive, outdone, pay, pick};
+
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
-/// So much has to be owed for a turn.
-const WORTH: i64 = SHORTEST.cast_signed();
 /// Nor longer: the others wait for its end.
 const LONGEST: u64 = 20 * MS;
 /// For so long beyond its lease the others wait for work of the holder that has not ended. A longer kernel shares the device
@@ -33,47 +35,6 @@ pub(super) const LOOK: u64 = MS;
 const SHORT_LOOK: u64 = MS / 20;
 /// What a holder said of its last turn is not taken for this one's before so long after it began.
 const BEGINNING: u64 = MS / 2;
-/// Nobody owes more than this: a turn that ends late (a stopped daemon) costs its holder no more.
-const DEEPEST: i64 = 8 * OVERRUN.cast_signed();
-
-/// What may be left of a turn for the next one beyond what that gives: a kernel that did not fit waits for it.
-const CARRIED: i64 = LONGEST.cast_signed();
-
-/// One who takes turns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Contender {
-    /// Its place among the members of the device.
-    pub(super) index: usize,
-    /// Its container.
-    pub(super) container: u64,
-    /// What its turns are in proportion to, ppm.
-    pub(super) part: u32,
-    /// Whether it has a limit of its own, besides its turns: what it uses has to be measured, in turns that are nobody else's.
-    pub(super) limited: bool,
-    /// Higher goes first within a round.
-    pub(super) priority: i32,
-    /// Whether it has work in flight or waiting, or had until just now.
-    pub(super) wants: bool,
-    /// When its work in flight will have ended, as it says.
-    pub(super) ends_at: u64,
-    /// Whether what it has to start next does not fit into its turn.
-    pub(super) full: bool,
-    /// GPU time that it used since the last step, by its own account, ns.
-    pub(super) used: u64,
-    /// What it is owed.
-    pub(super) account: Account,
-}
-
-/// What a contender is owed, kept from step to step.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Account {
-    /// Nanoseconds of turn; negative: owes.
-    deficit: i64,
-    /// Number of its last turn.
-    last: u64,
-    /// It may start without a turn: it owes nothing, and nobody but the holder wants the device.
-    pub(super) free: bool,
-}
 
 /// Deals the turns of one device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -244,7 +205,7 @@ impl Dealer {
             && let Some(place) = find(contenders, holder.container)
         {
             let outdone = outdone(contenders, place);
-            if holder.how == How::Dealt && place.goes_on(now, &holder) && !outdone {
+            if holder.how == How::Dealt && holder.goes_on(now, place) && !outdone {
                 self.look = self.look.min(holder.until.saturating_sub(LEAD));
                 return;
             }
@@ -326,282 +287,10 @@ impl Dealer {
     }
 }
 
-fn find(contenders: &[Contender], container: u64) -> Option<&Contender> {
-    contenders.iter().find(|one| one.container == container)
-}
-
-/// Whether somebody of higher priority waits: it comes beside what is in flight, which the device's own time slices see to.
-fn outdone(contenders: &[Contender], holder: &Contender) -> bool {
-    contenders
-        .iter()
-        .any(|one| one.wants && one.priority > holder.priority && one.account.deficit > 0)
-}
-
-fn pay(contenders: &mut [Contender], container: u64, lasted: u64) {
-    let mut places = contenders.iter_mut();
-    if let Some(place) = places.find(|one| one.container == container) {
-        place.account.pay(lasted);
-    }
-}
-
-/// What the others owe becomes less while one alone uses the device for `lasted`, as in the rounds that it would take.
-fn forgive(contenders: &mut [Contender], one: &Contender, lasted: u64) {
-    let others = contenders.iter_mut();
-    for other in
-        others.filter(|other| other.container != one.container && other.account.deficit < 0)
-    {
-        let part = u128::from(lasted) * u128::from(other.part.max(1)) / u128::from(one.part.max(1));
-        let part = i64::try_from(part).unwrap_or(i64::MAX);
-        other.account.deficit = other.account.deficit.saturating_add(part).min(0);
-    }
-}
-
-impl Contender {
-    /// Whether it has more to start in its turn.
-    fn goes_on(&self, now: u64, holder: &Holder) -> bool {
-        let begins = now < holder.since.saturating_add(BEGINNING);
-        self.wants && (!self.full || begins) && now.saturating_add(EARLY) < holder.until
-    }
-}
-
-/// Whose turn is next, of several who want the device.
-fn pick(contenders: &mut [Contender]) -> Option<usize> {
-    for contender in contenders.iter_mut().filter(|one| !one.wants) {
-        // Who has nothing to do saves nothing up; what it owes, it owes.
-        contender.account.deficit = contender.account.deficit.min(0);
-    }
-    replenish(contenders);
-    contenders
-        .iter()
-        .enumerate()
-        .filter(|(_, one)| one.wants && one.account.deficit >= WORTH)
-        .min_by_key(|(_, one)| (std::cmp::Reverse(one.priority), one.account.last))
-        .map(|(index, _)| index)
-}
-
-impl Account {
-    fn pay(&mut self, lasted: u64) {
-        let lasted = i64::try_from(lasted).unwrap_or(i64::MAX);
-        self.deficit = self.deficit.saturating_sub(lasted).max(-DEEPEST);
-    }
-}
-
-/// Begins new rounds until somebody who wants the device is owed time: all at once, however many that takes.
-fn replenish(contenders: &mut [Contender]) {
-    let wanting = || contenders.iter().filter(|one| one.wants);
-    let parts: u64 = wanting().map(|one| u64::from(one.part.max(1))).sum();
-    let count = u64::try_from(wanting().count()).unwrap_or(u64::MAX);
-    let quantum = |one: &Contender| {
-        let part = (TURN * count).saturating_mul(u64::from(one.part.max(1))) / parts.max(1);
-        i64::try_from(part.max(1)).unwrap_or(i64::MAX)
-    };
-    let rounds = wanting()
-        .map(|one| (WORTH - one.account.deficit).max(0).unsigned_abs())
-        .zip(wanting().map(|one| quantum(one).unsigned_abs()))
-        .map(|(lacks, quantum)| lacks.div_ceil(quantum))
-        .min()
-        .unwrap_or(0);
-    let rounds = i64::try_from(rounds).unwrap_or(i64::MAX);
-    if rounds == 0 {
-        return;
-    }
-    for one in contenders.iter_mut().filter(|one| one.wants) {
-        let quantum = quantum(one);
-        let more = quantum.saturating_mul(rounds);
-        one.account.deficit = one
-            .account
-            .deficit
-            .saturating_add(more)
-            .min(quantum.saturating_add(CARRIED).max(WORTH));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Contenders that want the device all the time; how long each had it within `time`, with turns that end by their lease.
-    fn had(
-        mut contenders: Vec<Contender>,
-        time: u64,
-        drains: impl Fn(u64, u64) -> bool,
-    ) -> Vec<u64> {
-        let mut dealer = Dealer::default();
-        let mut had = vec![0; contenders.len()];
-        let mut now = 1 << 40;
-        let end = now + time;
-        let mut since = now;
-        while now < end {
-            for one in &mut contenders {
-                one.wants = dealer
-                    .holder()
-                    .is_none_or(|holder| holder.container != one.container)
-                    || !drains(one.container, now - since);
-            }
-            let before = dealer.number();
-            dealer.deal(now, &mut contenders);
-            if dealer.number() != before {
-                since = now;
-            }
-            let step = dealer.next(now);
-            if let Some(holder) = dealer.holder() {
-                had[usize::try_from(holder.container).unwrap()] += step;
-            }
-            now += step;
-        }
-        had
-    }
-
-    fn contender(container: u64, part: u32) -> Contender {
-        Contender {
-            index: usize::try_from(container).unwrap(),
-            container,
-            part,
-            limited: false,
-            priority: 0,
-            wants: true,
-            ends_at: 0,
-            full: false,
-            used: 0,
-            account: Account::default(),
-        }
-    }
-
-    fn percent(had: &[u64]) -> Vec<u64> {
-        let all: u64 = had.iter().sum();
-        had.iter().map(|had| (had * 100 + all / 2) / all).collect()
-    }
-
-    #[test]
-    fn turns_are_in_proportion_to_shares() {
-        for owns in [
-            [250_000, 250_000, 499_999],
-            [100_000, 300_000, 600_000],
-            [10_000, 90_000, 900_000],
-        ] {
-            let contenders = (0..3)
-                .map(|i| contender(i, owns[usize::try_from(i).unwrap()]))
-                .collect();
-            let had = percent(&had(contenders, 60_000 * MS, |_, _| false));
-            for (had, own) in had.iter().zip(owns) {
-                assert!(
-                    had.abs_diff(u64::from(own) / 10_000) <= 1,
-                    "{had:?} of {own}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn one_that_finishes_early_pays_for_what_it_had_and_the_rest_is_shared() {
-        let contenders = (0..3).map(|i| contender(i, 333_333)).collect();
-        let had = had(contenders, 10_000 * MS, |container, lasted| {
-            container == 0 && lasted >= MS
-        });
-        assert!(had[0] < had[1] / 2, "{had:?}");
-        assert!(had[1].abs_diff(had[2]) < 100 * MS, "{had:?}");
-    }
-
-    #[test]
-    fn priority_goes_first_and_gets_no_more() {
-        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-        contenders[1].priority = 5;
-        let mut dealer = Dealer::default();
-        dealer.deal(1, &mut contenders);
-        assert_eq!(dealer.holder().unwrap().container, 1);
-        let had = percent(&had(contenders, 10_000 * MS, |_, _| false));
-        assert_eq!(had, [50, 50]);
-    }
-
-    fn holds(dealer: &Dealer) -> Option<u64> {
-        dealer.holder().map(|holder| holder.container)
-    }
-
-    #[test]
-    fn a_silent_holder_loses_it_with_its_lease_and_a_gone_one_at_once() {
-        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-        let mut dealer = Dealer::default();
-        dealer.deal(1, &mut contenders);
-        let first = dealer.holder().unwrap();
-        assert_eq!(first.container, 0);
-        dealer.deal(first.until - EARLY - 1, &mut contenders);
-        assert_eq!(dealer.holder(), Some(first));
-        dealer.deal(first.until, &mut contenders);
-        assert_eq!(holds(&dealer), Some(1));
-        contenders.remove(1);
-        dealer.deal(first.until + 1, &mut contenders);
-        assert_eq!(holds(&dealer), Some(0));
-    }
-
-    #[test]
-    fn with_nobody_wanting_it_is_open() {
-        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-        let mut dealer = Dealer::default();
-        dealer.deal(1, &mut contenders);
-        for one in &mut contenders {
-            one.wants = false;
-        }
-        dealer.deal(2, &mut contenders);
-        assert_eq!(holds(&dealer), None);
-        assert!(contenders.iter().all(|one| one.account.free));
-    }
-
-    /// A turn lasts until what was started in it has run, and no longer than that is waited for; the holder pays.
-    #[test]
-    fn work_that_runs_on_is_waited_for_and_paid() {
-        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-        let mut dealer = Dealer::default();
-        let begin = 1 << 40;
-        dealer.deal(begin, &mut contenders);
-        contenders[0].ends_at = begin + 60 * MS;
-        for ms in 1..60 {
-            dealer.deal(begin + ms * MS, &mut contenders);
-            assert_eq!(holds(&dealer), Some(0), "{ms}");
-        }
-        dealer.deal(begin + 60 * MS - LEAD, &mut contenders);
-        assert_eq!(holds(&dealer), Some(1));
-        let owes = contenders[0].account.deficit + contenders[1].account.deficit.min(0);
-        assert!((-51_000_000..-48_000_000).contains(&owes), "{owes}");
-        // One that claims to run for ever.
-        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-        let mut dealer = Dealer::default();
-        dealer.deal(begin, &mut contenders);
-        contenders[0].ends_at = u64::MAX;
-        dealer.deal(begin + LONGEST + OVERRUN, &mut contenders);
-        assert_eq!(holds(&dealer), Some(1));
-    }
-
-    /// While one alone wants the device, the others may come beside it, if they owe nothing.
-    #[test]
-    fn one_alone_has_it_for_as_long_as_it_lasts() {
-        let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-        let mut dealer = Dealer::default();
-        contenders[1].wants = false;
-        contenders[1].account.deficit = -30 * MS.cast_signed();
-        let begin = 1 << 40;
-        for ms in 0..29 {
-            dealer.deal(begin + ms * MS, &mut contenders);
-            assert_eq!(holds(&dealer), Some(0));
-            assert!(!contenders[1].account.free, "{ms}");
-        }
-        dealer.deal(begin + 31 * MS, &mut contenders);
-        assert!(contenders[1].account.free);
-        // What it used beside the other it pays for: the other is next.
-        contenders[1].wants = true;
-        contenders[1].used = 4 * MS;
-        dealer.deal(begin + 32 * MS, &mut contenders);
-        assert_eq!(holds(&dealer), Some(0));
-        assert!(contenders.iter().all(|one| !one.account.free));
-    }
-
-    #[test]
-    fn no_clock_and_no_share_breaks_it() {
-        let mut contenders = vec![contender(0, 0), contender(1, u32::MAX), contender(2, 1)];
-        let mut dealer = Dealer::default();
-        for now in [0, u64::MAX, 0, 1 << 63, 5, u64::MAX - 1, u64::MAX] {
-            dealer.deal(now, &mut contenders);
-            dealer.next(now);
-        }
-        assert!(contenders.iter().all(|one| one.account.deficit >= -DEEPEST));
+impl Holder {
+    /// Whether it has more to start in its turn; `place`: what it says.
+    fn goes_on(&self, now: u64, place: &Contender) -> bool {
+        let begins = now < self.since.saturating_add(BEGINNING);
+        place.wants && (!place.full || begins) && now.saturating_add(EARLY) < self.until
     }
 }

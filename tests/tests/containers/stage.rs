@@ -116,6 +116,12 @@ impl<'a> Stage<'a> {
         ]
     }
 
+    /// The same, and more.
+    fn with(&self, container: &str, flags: &[&str]) -> Vec<String> {
+        let flags = flags.iter().map(ToString::to_string);
+        self.of(container).into_iter().chain(flags).collect()
+    }
+
     /// Runs a shell command as a container's first process, to its end.
     pub(crate) fn run(&self, container: &str, flags: &[&str], script: &str) -> Output {
         self.run_in(container, flags, HOST, script)
@@ -129,24 +135,16 @@ impl<'a> Stage<'a> {
         rootfs: &str,
         script: &str,
     ) -> Output {
-        let of = self.of(container);
-        let all: Vec<&str> = of
-            .iter()
-            .map(String::as_str)
-            .chain(flags.iter().copied())
-            .collect();
+        let all = self.with(container, flags);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
         self.podman.run("--rm", &all, rootfs, &["sh", "-c", script])
     }
 
     /// A container that goes on until the test ends or it is removed; its id.
     #[track_caller]
     pub(crate) fn start(&self, container: &str, flags: &[&str], program: &[&str]) -> String {
-        let of = self.of(container);
-        let all: Vec<&str> = of
-            .iter()
-            .map(String::as_str)
-            .chain(flags.iter().copied())
-            .collect();
+        let all = self.with(container, flags);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let output = self.podman.run("--detach", &all, HOST, program);
         assert!(output.status.success(), "{}", text(&output));
         String::from_utf8_lossy(&output.stdout).trim().into()
@@ -168,12 +166,8 @@ impl<'a> Stage<'a> {
     /// A load as the first process of a container.
     #[track_caller]
     pub(crate) fn load(&self, container: &str, flags: &[&str], work: Work) -> Load {
-        let of = self.of(container);
-        let all: Vec<&str> = of
-            .iter()
-            .map(String::as_str)
-            .chain(flags.iter().copied())
-            .collect();
+        let all = self.with(container, flags);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let client = self.podman.client(&all, HOST, &self.program("load"));
         let load = Load::begin_in(self.files, client, work);
         load.await_ready();
