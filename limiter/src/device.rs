@@ -10,6 +10,7 @@ use quota_abi::sync::{
 
 use crate::flight::Flight;
 use crate::settler::Settler;
+use crate::siblings::Siblings;
 use crate::terms::{Account, Doing, Terms, Whose};
 use crate::try_lock::TryLock;
 use crate::waits::Noted;
@@ -43,6 +44,7 @@ pub struct Device {
     pub(crate) noted: Noted,
     /// When the daemon last said that other containers have work here too, and nobody had a turn.
     contended_at: AtomicU64,
+    pub(crate) siblings: Siblings,
     /// When the container's present turn began, or else its last one; 0: it had none.
     turn_since: AtomicU64,
     /// By how much measurements missed their estimates lately, ns.
@@ -79,6 +81,7 @@ impl Device {
             settler: TryLock::new(Settler::new()),
             noted: Noted::new(),
             contended_at: AtomicU64::new(0),
+            siblings: Siblings::new(),
             turn_since: AtomicU64::new(0),
             error: AtomicI64::new(0),
             told: AtomicU64::new(0),
@@ -230,6 +233,7 @@ impl Device {
     pub(crate) fn reset(&self) {
         self.terms.store(ptr::null_mut(), Release);
         self.contended_at.store(0, Relaxed);
+        self.siblings.reset();
         self.turn_since.store(0, Relaxed);
         self.error.store(0, Relaxed);
         self.told.store(0, Relaxed);

@@ -24,6 +24,7 @@ mod relief;
 mod settler;
 mod settling;
 mod shape;
+mod siblings;
 mod spans;
 mod terms;
 mod thread;

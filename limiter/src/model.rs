@@ -15,7 +15,7 @@ use quota_abi::sync::{AtomicU32, Ordering::Relaxed};
 use crate::engine::Engine;
 use crate::gpu::{Context, Event, Gpu, Passed};
 use crate::shape::{Geometry, Stream, Work};
-use crate::terms::{Rule, Terms};
+use crate::terms::{Rule, Seat, Terms};
 use crate::thread::Thread;
 
 pub(crate) const US: u64 = 1_000;
@@ -255,6 +255,15 @@ impl Process {
 
     /// Under a daemon that gives it so many ppm; with the daemon's row.
     pub(crate) fn ruled(ppm: u32) -> (Self, &'static Policy, &'static Row) {
+        Self::under_daemon(ppm, None)
+    }
+
+    /// The same, one of several of its container.
+    pub(crate) fn seated(ppm: u32, seat: Seat) -> (Self, &'static Policy, &'static Row) {
+        Self::under_daemon(ppm, Some(seat))
+    }
+
+    fn under_daemon(ppm: u32, seat: Option<Seat>) -> (Self, &'static Policy, &'static Row) {
         let policy: &'static Policy = quota_abi::map::anonymous(size_of::<Policy>())
             .map(|pages| {
                 // SAFETY: zeroed pages of our own are a policy, never unmapped.
@@ -268,7 +277,7 @@ impl Process {
             bucket: Box::leak(Box::default()),
             own: None,
             rule: Some(Rule { policy, row }),
-            seat: None,
+            seat,
         });
         (process, policy, row)
     }

@@ -3,6 +3,7 @@
 use quota_abi::bucket::Kind;
 use quota_abi::sync::Ordering::Relaxed;
 
+use crate::device::OthersHad;
 use crate::engine::Engine;
 use crate::gate::Place;
 use crate::gpu::{Gpu, Passed};
@@ -20,6 +21,7 @@ impl Engine {
             device,
             account,
         } = place;
+        device.siblings.look(account, now);
         if device.flight.is_empty() {
             return;
         }
@@ -56,8 +58,11 @@ impl Engine {
                 }
                 Passed::Never => {}
                 Passed::Yes => {
-                    let others_had =
-                        |ended| device.others_had(account, marker.opened(), ended, now);
+                    let siblings = device.siblings.had_work_since(marker.opened());
+                    let others_had = |ended| match siblings {
+                        true => OthersHad::Unknown,
+                        false => device.others_had(account, marker.opened(), ended, now),
+                    };
                     if let Some(settled) = settler.settle(gpu, marker, others_had) {
                         let contended = settled.contended;
                         device.missed_by(settled.missed_by);
@@ -68,7 +73,7 @@ impl Engine {
                             let function = marker.function.load(Relaxed);
                             let size = marker.size.load(Relaxed);
                             if contended {
-                                let turns = account.whose(now) != Whose::Anybodys;
+                                let turns = !siblings && account.whose(now) != Whose::Anybodys;
                                 self.costs
                                     .learn_at_most(shape, function, size, range.1, turns);
                             } else {

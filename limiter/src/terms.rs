@@ -137,12 +137,21 @@ impl Terms {
 
     /// Whether a process of the container has work in flight on the device.
     pub(crate) fn somebody_works(&self) -> bool {
+        self.works_on(|_| true)
+    }
+
+    /// Whether another one than this has.
+    pub(crate) fn siblings_work(&self) -> bool {
+        self.works_on(|other| self.seat.is_some_and(|seat| seat.slot != other))
+    }
+
+    fn works_on(&self, counts: impl Fn(usize) -> bool) -> bool {
         self.seat.is_some_and(|seat| {
             let used = seat.region.header.high_water.load(Relaxed);
             let used = usize::try_from(used).unwrap_or(usize::MAX);
             let bit = 1 << (seat.device % DEVICES + DEVICES);
-            let mut slots = seat.region.slots.iter().take(used);
-            slots.any(|slot| slot.busy.load(Relaxed) & bit != 0)
+            let mut slots = seat.region.slots.iter().take(used).enumerate();
+            slots.any(|(index, slot)| slot.busy.load(Relaxed) & bit != 0 && counts(index))
         })
     }
 

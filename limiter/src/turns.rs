@@ -30,6 +30,8 @@ const LATE: u64 = 150_000;
 const SOON: u64 = 250_000;
 /// And the longest.
 const LONGEST_NAP: u64 = 1_000_000;
+/// A container whose launches wait is heard of so often, ns, however long others have the device.
+const SIGN_OF_LIFE: u64 = 100_000_000;
 
 /// What was booked for a launch.
 #[derive(Clone, Copy, Debug)]
@@ -114,9 +116,13 @@ impl Engine {
             };
             self.end_turn(gpu, place, now);
             // A daemon that dies deals no more, and says no more that it lives.
-            let alive = account.dealt_until().max(now + NAP);
+            let alive = account.dealt_until().min(now + SIGN_OF_LIFE).max(now + NAP);
             gpu.sleep_until(until.min(deadline).min(alive), word, seen);
             now = gpu.now();
+            if now >= account.bucket.refilled_at().saturating_add(SIGN_OF_LIFE) {
+                // The daemon takes whom it has not heard of for an idle one, and turns would end.
+                account.refill_after_others(now);
+            }
             self.settle_all(gpu, place, now);
         };
         account.terms.say(Doing::Works);

@@ -176,6 +176,21 @@ fn a_turn_that_never_comes_is_not_waited_for_for_ever() {
     assert_eq!(process.bucket.read().forced, 1);
 }
 
+/// Else the daemon would take the container for an idle one, and end the turns.
+#[test]
+fn a_container_whose_launch_waits_for_long_is_heard_of() {
+    let (model, (process, _, row)) = (Model::new(), Process::ruled(900_000));
+    alive(row);
+    row.turn.store(Turn::others(1).0, Relaxed);
+    let bucket = process.bucket;
+    let look = model.now() + 20_000 * MS;
+    let heard = &*Box::leak(Box::new(Cell::new(0)));
+    model.meanwhile(20_000 * MS, move || heard.set(bucket.refilled_at()));
+    process.launch(&model, TWO, 7, 100 * US);
+    let ago = look.saturating_sub(heard.get()) / MS;
+    assert!(ago <= 300, "{ago} ms ago");
+}
+
 #[test]
 fn without_a_daemon_alive_there_are_no_turns() {
     let (model, (process, _, row)) = (Model::new(), Process::ruled(900_000));

@@ -1,0 +1,102 @@
+//! Other processes of the container that have work on the same device.
+//!
+//! Two contexts have no common clock, so that in a span the device's slices of other processes cannot be told from its own work. In turns the
+//! container pays for the time that they last, whoever of it works; but what it books must not be what each of its processes had of
+//! all of them. So where its rate is the whole device such a span is no reason to raise anything. Where a limit is waited for
+//! it is charged as it was measured, rather too much than too little.
+
+use quota_abi::sync::{AtomicU64, Ordering::Relaxed};
+
+use crate::terms::Account;
+
+/// What was seen so shortly before a span was opened, ns, was there when it was.
+const BEFORE: u64 = 200_000;
+
+/// When any were last seen to have work in flight, where the container's rate is the whole device. 0: never.
+#[derive(Debug)]
+pub(crate) struct Siblings(AtomicU64);
+
+impl Siblings {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Takes note of any that have work in flight now.
+    pub(crate) fn look(&self, account: Account, now: u64) {
+        if account.rate.is_whole() && account.terms.siblings_work() {
+            self.0.store(now, Relaxed);
+        }
+    }
+
+    /// Whether any had since `opened`.
+    pub(crate) fn had_work_since(&self, opened: u64) -> bool {
+        let seen = self.0.load(Relaxed);
+        seen != 0 && seen.saturating_add(BEFORE) >= opened
+    }
+
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quota_abi::layout::DEVICES;
+    use quota_abi::policy::{Loan, Row};
+    use quota_abi::region::Mapped;
+    use quota_abi::sync::Ordering::Relaxed;
+
+    use crate::gpu::Gpu;
+    use crate::model::{FOREVER, MS, Model, Process, US};
+    use crate::terms::Seat;
+
+    const ONE: usize = 0x5000;
+
+    /// Measured at 100 us a launch, then at 800: what is booked for one. `works`: whether another process does too.
+    fn booked(works: bool, prepare: impl Fn(&Row)) -> u64 {
+        let region = Mapped::private().unwrap().get();
+        region.header.high_water.store(2, Relaxed);
+        let seat = Seat {
+            region,
+            device: 0,
+            slot: 1,
+            pid: 7,
+        };
+        let (model, (process, _, row)) = (Model::new(), Process::seated(500_000, seat));
+        row.active_until.store(FOREVER, Relaxed);
+        prepare(row);
+        let one_by_one = |count, ns| {
+            for _ in 0..count {
+                process.launch(&model, ONE, 7, ns);
+                model.synchronise(ONE);
+                process.engine.resume(&model, &process.thread);
+                model.pass(10 * MS);
+            }
+        };
+        one_by_one(20, 100 * US);
+        let bits = 1 << DEVICES;
+        region.slots[0]
+            .busy
+            .store(if works { bits } else { 0 }, Relaxed);
+        one_by_one(50, 800 * US);
+        process.thread.drop_batch();
+        let now = model.now();
+        process.bucket.forget_bookings();
+        process.launch(&model, ONE, 7, 100 * US);
+        (process.bucket.ends_at(now) - now) / US
+    }
+
+    #[test]
+    fn a_siblings_slices_are_not_booked() {
+        let whole = |row: &Row| row.loan.store(Loan::new(1_000_000, FOREVER).0, Relaxed);
+        let (alone, beside) = (booked(false, whole), booked(true, whole));
+        assert!((600..900).contains(&alone), "{alone} us");
+        assert!((90..200).contains(&beside), "{beside} us");
+    }
+
+    #[test]
+    fn where_a_limit_is_waited_for_they_are_charged() {
+        let beside = booked(true, |_| ());
+        assert!((600..900).contains(&beside), "{beside} us");
+    }
+}
