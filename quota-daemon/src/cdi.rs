@@ -14,6 +14,7 @@ pub mod generate;
 pub mod keep;
 pub mod kind;
 pub mod list;
+mod owner;
 pub mod publish;
 pub mod spec;
 mod write;

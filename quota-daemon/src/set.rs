@@ -4,7 +4,7 @@ use crate::api::{Change, Request};
 use crate::client::{Client, Where};
 use crate::exit::Stop;
 use crate::output::{json, print};
-use crate::report::Container;
+use crate::report::{Container, Status};
 use crate::status::containers;
 use crate::table::Screen;
 
@@ -107,8 +107,13 @@ pub fn run(args: &Args) -> Result<(), Stop> {
     if args.json {
         return Ok(json(&container)?);
     }
-    let status = client.ask(&Request::Status)?;
+    let status: Status = client.ask(&Request::Status)?;
     let device = container.device.clone().filter(|_| args.create);
+    let without = format!("container {} has no device", container.name);
+    let warnings = status.daemon.warnings.iter();
+    for warning in warnings.filter(|warning| args.create && warning.starts_with(&without)) {
+        eprintln!("quota-daemon: {warning}");
+    }
     let mut text = containers(&[container], &status).show(Screen::stdout());
     if let Some(device) = device {
         text.push_str(&format!("podman or docker run: --device {device}\n"));

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 
 use super::edits::{Common, Preload, trouble_with};
 use super::kind::{Kind, check_device};
+use super::list::other_with;
 use super::spec::{Device, Spec};
 use super::{keep, write};
 use crate::config::{Config, Source};
@@ -89,6 +90,15 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         return Ok(print(&spec.text())?);
     };
     let path = place(output, kind);
+    if let Some((other, device)) = other_with(kind, &path, &spec.devices) {
+        return Err(anyhow::anyhow!(
+            "{} has {} already, and of two in one directory runtimes take neither: remove that file, or write elsewhere; \
+             what a daemon publishes ([cdi] publish) need not be written",
+            other.display(),
+            kind.device(device)
+        )
+        .into());
+    }
     put(&path, &spec)?;
     // The daemon does so too; a file that names what is not there yet would puzzle.
     if state.is_dir()
@@ -196,6 +206,10 @@ fn put(path: &Path, spec: &Spec) -> anyhow::Result<()> {
     let hint = "be root, or name another directory with --output";
     write::directory(folder)
         .with_context(|| format!("cannot make the directory {}; {hint}", folder.display()))?;
+    write::leftovers(
+        folder,
+        &path.file_name().unwrap_or_default().to_string_lossy(),
+    );
     // JSON is YAML, and what every runtime reads.
     write::atomically(path, spec.text().as_bytes()).with_context(|| {
         format!(

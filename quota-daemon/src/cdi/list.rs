@@ -44,6 +44,8 @@ struct Report {
     kind: Kind,
     directories: Vec<PathBuf>,
     devices: Vec<Found>,
+    /// Files of this kind that could not be read.
+    unread: Vec<PathBuf>,
 }
 
 /// A device, as a runtime finds it.
@@ -78,13 +80,24 @@ pub fn run(args: &Args) -> Result<(), Stop> {
         directories.extend(config.cdi.publish.filter(|own| !same(own, &DIRECTORIES)));
     }
     let devices = look(&kind, &directories);
-    let sound = devices.iter().all(|device| device.problems.is_empty());
+    let unread: Vec<_> = directories
+        .iter()
+        .flat_map(|directory| unread(&kind, directory))
+        .collect();
+    for file in &unread {
+        eprintln!(
+            "quota-daemon: {} is not JSON as it should be, and was not examined: write it again, or remove it",
+            file.display()
+        );
+    }
+    let sound = unread.is_empty() && devices.iter().all(|device| device.problems.is_empty());
     let none = devices.is_empty();
     let report = Report {
         version: 1,
         kind,
         directories,
         devices,
+        unread,
     };
     if args.json {
         json(&report)?;
@@ -117,6 +130,7 @@ fn same(one: &Path, others: &[&str]) -> bool {
 /// The devices of this kind, by name: of several the one in the directory that counts most.
 fn look(kind: &Kind, directories: &[PathBuf]) -> Vec<Found> {
     let mut found: BTreeMap<String, Found> = BTreeMap::new();
+    let mut twice: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for directory in directories {
         let mut here: BTreeMap<String, Found> = BTreeMap::new();
         for file in files(directory) {
@@ -129,10 +143,15 @@ fn look(kind: &Kind, directories: &[PathBuf]) -> Vec<Found> {
             }
             for device in &spec.devices {
                 match here.get_mut(&device.name) {
-                    // No runtime takes either then.
-                    Some(other) => other
-                        .problems
-                        .push(format!("{} has it too: remove one of both", file.display())),
+                    // No runtime takes either then, nor one of a directory that counts more.
+                    Some(other) => {
+                        let text = format!(
+                            "{} and {} both have it: remove one of them",
+                            other.file.display(),
+                            file.display()
+                        );
+                        twice.entry(device.name.clone()).or_default().push(text);
+                    }
                     None => {
                         here.insert(device.name.clone(), examine(kind, device, &file));
                     }
@@ -141,7 +160,45 @@ fn look(kind: &Kind, directories: &[PathBuf]) -> Vec<Found> {
         }
         found.extend(here);
     }
+    for (name, texts) in twice {
+        if let Some(device) = found.get_mut(&name) {
+            device.problems.extend(texts);
+        }
+    }
     found.into_values().collect()
+}
+
+/// Of this kind by their name or what they say, and nothing that can be read.
+fn unread(kind: &Kind, directory: &Path) -> Vec<PathBuf> {
+    let mut files = files(directory);
+    files.retain(|file| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let ours = name == kind.file().as_str()
+            || kind.container_of(&name).is_some()
+            || text.contains(&kind.to_string());
+        ours && serde_json::from_str::<serde_json::Value>(&text).is_err()
+    });
+    files
+}
+
+/// Which other file of a directory has one of these devices.
+pub(super) fn other_with<'a>(
+    kind: &Kind,
+    file: &Path,
+    devices: &'a [Device],
+) -> Option<(PathBuf, &'a str)> {
+    let directory = file.parent().unwrap_or(Path::new("."));
+    let others = files(directory)
+        .into_iter()
+        .filter(|other| other.file_name() != file.file_name());
+    others.into_iter().find_map(|other| {
+        let text = fs::read_to_string(&other).ok()?;
+        let spec: Spec = serde_json::from_str(&text).ok()?;
+        let has = |name: &str| spec.kind == *kind && spec.devices.iter().any(|of| of.name == name);
+        let device = devices.iter().find(|device| has(&device.name))?;
+        Some((other, device.name.as_str()))
+    })
 }
 
 /// What a runtime reads of a directory, in the order of names.
@@ -277,9 +334,28 @@ mod tests {
             found[2]
                 .problems
                 .iter()
-                .any(|problem| problem.contains("two.json has it too")),
+                .any(|problem| problem.contains("three.json and")),
             "{found:?}"
         );
         assert!(found.iter().all(|found| !found.served));
+    }
+
+    /// As the library does with which runtimes read them.
+    #[test]
+    fn what_is_twice_in_one_directory_is_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let [low, high, state] = ["low", "high", "state"].map(|name| folder.path().join(name));
+        write(&low, "one.json", &state, &["a"]);
+        write(&low, "two.json", &state, &["a"]);
+        write(&high, "three.json", &state, &["a"]);
+        let found = look(&Kind::default(), &[low.clone(), high.clone()]);
+        assert_eq!(found[0].file, high.join("three.json"));
+        let told = found[0].problems.join("; ");
+        assert!(told.contains("one.json and"), "{told}");
+
+        let broken = low.join(Kind::default().file());
+        fs::write(&broken, "{").unwrap();
+        fs::write(low.join("nvidia.yaml"), "kind: nvidia.com/gpu").unwrap();
+        assert_eq!(unread(&Kind::default(), &low), [broken]);
     }
 }

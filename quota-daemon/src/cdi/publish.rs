@@ -1,14 +1,18 @@
 //! The devices of a running daemon: a file for each container that it serves, there as long as the container is.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
+
 use super::edits::{Common, trouble_with};
 use super::generate::has_device;
 use super::kind::check_device;
+use super::owner::Owner;
 use super::spec::Spec;
-use super::{Kind, Preload, keep, write};
+use super::{DIRECTORIES, Kind, Preload, keep, write};
 use crate::config::{CdiSettings, Config};
 use crate::model::{self, check_name};
 use crate::shim;
@@ -21,6 +25,8 @@ pub struct Publisher {
     state: PathBuf,
     library: PathBuf,
     preload: Preload,
+    /// Whose file could not be written, and why.
+    missing: Mutex<BTreeMap<String, String>>,
 }
 
 impl Publisher {
@@ -45,6 +51,7 @@ impl Publisher {
             library,
         } = &config.cdi
         else {
+            forget(&config.cdi.kind, &state);
             return Ok(None);
         };
         let without =
@@ -60,14 +67,18 @@ impl Publisher {
             state,
             library,
             preload: *preload,
+            missing: Mutex::default(),
         }))
     }
 
     /// The device of a container, as it is named behind `--device`.
     #[must_use]
     pub fn device(&self, container: &model::Spec) -> Option<String> {
-        let has = has_device(container.origin) && check_device(&container.name).is_ok();
-        has.then(|| self.kind.device(&container.name))
+        let name = container.name.as_str();
+        let has = has_device(container.origin)
+            && check_device(name).is_ok()
+            && !self.missing.lock().contains_key(name);
+        has.then(|| self.kind.device(name))
     }
 
     /// Writes the file of a container.
@@ -76,35 +87,77 @@ impl Publisher {
             return;
         }
         let name = container.name.as_str();
+        if let Err(wrong) = check_device(name) {
+            return tracing::warn!(container = name, "{wrong}");
+        }
+        match self.write(name) {
+            Ok(()) => {
+                self.missing.lock().remove(name);
+                tracing::debug!(
+                    container = name,
+                    device = self.kind.device(name),
+                    "published"
+                );
+            }
+            Err(error) => {
+                let why = error.to_string();
+                let before = self.missing.lock().insert(name.into(), why.clone());
+                if before.as_ref() != Some(&why) {
+                    tracing::error!(
+                        container = name,
+                        "it has no device in {}: {why}",
+                        self.folder.display()
+                    );
+                }
+            }
+        }
+    }
+
+    fn write(&self, name: &str) -> io::Result<()> {
+        let path = self.path(name);
+        if let Owner::Other(who) = self.owner(&path) {
+            return Err(io::Error::other(format!(
+                "{} is {who}: give one of the two another kind in [cdi]",
+                path.display()
+            )));
+        }
         let common = Common {
             state: &self.state,
             library: &self.library,
             preload: self.preload,
         };
-        let written = common
-            .device(name)
-            .map_err(io::Error::other)
-            .and_then(|device| {
-                let spec = Spec::new(&self.kind, vec![device]);
-                write::atomically(&self.path(name), spec.text().as_bytes())
-            });
-        match written {
-            Ok(()) => tracing::debug!(
-                container = name,
-                device = self.kind.device(name),
-                "published"
-            ),
-            Err(error) => tracing::error!(
-                container = name,
-                "it has no device in {}: {error}",
+        let device = common.device(name).map_err(io::Error::other)?;
+        write::directory(&self.folder)?;
+        let spec = Spec::new(&self.kind, vec![device]);
+        write::atomically(&path, spec.text().as_bytes())
+    }
+
+    /// Whether a file could not be written that is to be tried again.
+    #[must_use]
+    pub fn misses(&self) -> bool {
+        !self.missing.lock().is_empty()
+    }
+
+    /// What `status` warns of.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        let missing = self.missing.lock();
+        let say = |(name, why): (&String, &String)| {
+            format!(
+                "container {name} has no device in {}: {why}",
                 self.folder.display()
-            ),
-        }
+            )
+        };
+        missing.iter().map(say).collect()
     }
 
     /// Removes the file of a container.
     pub fn withdraw(&self, container: &str) {
+        self.missing.lock().remove(container);
         let path = self.path(container);
+        if let Owner::Other(_) = self.owner(&path) {
+            return;
+        }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::error!(container, "{} is still there: {error}", path.display());
@@ -113,16 +166,18 @@ impl Publisher {
         }
     }
 
-    /// Removes the files that an earlier daemon has left of containers that are no more.
+    /// Removes the files that an earlier daemon has left of containers that are no more, and what it was just writing.
     pub fn sweep(&self, known: impl Fn(&str) -> bool) {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for entry in entries {
-            let file = entry.file_name();
-            let name = file.to_str().and_then(|file| self.kind.container_of(file));
-            if let Some(name) = name.filter(|name| check_name(name).is_ok() && !known(name)) {
-                self.withdraw(name);
+        for name in published(&self.folder, &self.kind) {
+            if !known(&name) {
+                self.withdraw(&name);
             }
         }
+        write::leftovers(&self.folder, &self.kind.file_of(""));
+    }
+
+    fn owner(&self, path: &Path) -> Owner {
+        Owner::of(path, &self.kind, &self.state)
     }
 
     fn path(&self, container: &str) -> PathBuf {
@@ -133,5 +188,28 @@ impl Publisher {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+/// The containers of this kind that have a file of their own in a directory.
+fn published(folder: &Path, kind: &Kind) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| {
+        let file = entry.file_name();
+        let name = kind.container_of(file.to_str()?)?;
+        check_name(name).is_ok().then(|| name.to_owned())
+    });
+    names.collect()
+}
+
+/// Removes what a daemon of this directory has published when it was told to.
+fn forget(kind: &Kind, state: &Path) {
+    if let Some(folder) = DIRECTORIES.last().map(Path::new) {
+        for name in published(folder, kind) {
+            let path = folder.join(kind.file_of(&name));
+            if Owner::of(&path, kind, state) == Owner::Us {
+                let _ = fs::remove_file(&path);
+            }
+        }
     }
 }

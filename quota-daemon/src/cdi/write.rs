@@ -48,6 +48,21 @@ pub(super) fn atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written
 }
 
+/// Removes what a process that was killed was just writing: files beside those whose names begin so.
+pub(super) fn leftovers(folder: &Path, begins: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let writer = file
+            .to_str()
+            .and_then(|name| name.strip_prefix('.')?.strip_suffix(".new"))
+            .filter(|name| name.starts_with(begins))
+            .and_then(|name| name.rsplit('.').next()?.parse::<u32>().ok());
+        if writer.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn same(path: &Path, bytes: &[u8]) -> bool {
     let plain = fs::symlink_metadata(path)
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o777 == 0o644);
@@ -106,5 +121,23 @@ mod tests {
         assert!(atomically(&path, b"one").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(atomically(&folder.path().join("none/a.json"), b"one").is_err());
+    }
+
+    #[test]
+    fn what_a_dead_process_was_writing_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dead = format!(".a.json.{}.new", u32::MAX);
+        let kept = [
+            format!(".a.json.{}.new", std::process::id()),
+            format!(".b.json.{}.new", u32::MAX),
+            ".a.json.x.new".into(),
+            "a.json".into(),
+        ];
+        for name in kept.iter().chain([&dead]) {
+            fs::write(folder.path().join(name), b"").unwrap();
+        }
+        leftovers(folder.path(), "a.json");
+        assert!(!folder.path().join(&dead).exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), kept.len());
     }
 }

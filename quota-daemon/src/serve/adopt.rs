@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use crate::cdi::Publisher;
 use crate::metrics::Counters;
 use crate::model::{Origin, Spec, check_name};
 use crate::output::count;
@@ -157,8 +158,14 @@ impl Core {
         }
     }
 
-    /// Tries again what could not be opened.
+    /// Whether something could not be opened or published.
+    pub(super) fn is_to_retry(&self, inner: &Inner) -> bool {
+        !inner.unopened.is_empty() || self.publisher.as_ref().is_some_and(Publisher::misses)
+    }
+
+    /// Tries that again.
     pub(super) fn retry(&self, inner: &mut Inner) {
+        self.publish_all(inner);
         let before = inner.unopened.len();
         for (spec, base, _) in std::mem::take(&mut inner.unopened) {
             self.adopt(inner, spec, base);
@@ -166,6 +173,13 @@ impl Core {
         if inner.unopened.len() < before {
             self.rewrite(inner);
             self.persist(inner);
+        }
+    }
+
+    /// Writes the files of devices that are not there, or not as they should be.
+    pub(super) fn publish_all(&self, inner: &Inner) {
+        if let Some(publisher) = &self.publisher {
+            inner.specs().for_each(|spec| publisher.publish(spec));
         }
     }
 

@@ -64,7 +64,7 @@ impl Core {
             .values()
             .filter_map(super::container::Container::goes_at)
             .min();
-        let retry = (!inner.unopened.is_empty()).then_some(inner.retry_at);
+        let retry = self.is_to_retry(&inner).then_some(inner.retry_at);
         [pending, asleep, going, retry].into_iter().flatten().min()
     }
 
@@ -200,7 +200,7 @@ impl Core {
                 self.listen_to(listener, epoll::EventFlags::IN);
             }
         }
-        if !inner.unopened.is_empty() && inner.retry_at <= now {
+        if self.is_to_retry(&inner) && inner.retry_at <= now {
             inner.retry_at = now + RETRY;
             self.retry(&mut inner);
         }

@@ -94,6 +94,7 @@ impl Manager for Core {
         )
         .map_err(|broken| refused(Kind::Failed, broken))?;
         let changes = self.apply(&mut inner, config);
+        self.publish_all(&inner);
         self.settle(&mut inner);
         for change in &changes {
             tracing::info!("reload: {change}");

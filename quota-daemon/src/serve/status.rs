@@ -10,6 +10,7 @@ use quota_abi::{devices, policy};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::api::{Kind, Refused};
+use crate::cdi::Publisher;
 use crate::model::{Quota, Uuid};
 use crate::report::{self, Daemon, DeviceStatus, Share, Status, Why};
 
@@ -59,6 +60,7 @@ impl Core {
         for (spec, _, why) in &inner.unopened {
             warnings.push(format!("container {} is not served: {why}", spec.name));
         }
+        warnings.extend(self.publisher.iter().flat_map(Publisher::troubles));
         let started = self.started_at.duration_since(SystemTime::UNIX_EPOCH);
         Status {
             version: report::VERSION,

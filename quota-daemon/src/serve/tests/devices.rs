@@ -140,3 +140,62 @@ fn what_containers_have_mounted_is_there_whether_or_not_devices_are_published() 
     });
     assert_eq!(before, after, "running containers have them mounted");
 }
+
+/// A directory that cannot be written is told of, and tried again.
+#[test]
+fn a_device_that_could_not_be_written_comes_when_it_can() {
+    let publishing = Publishing::start();
+    let folder = publishing.folder.path().join("cdi");
+    let manager = publishing.daemon.manager();
+    let device = |name: &str| {
+        let status = manager.status();
+        let found = status.containers.iter().find(|of| of.name == name);
+        found.unwrap().device.clone()
+    };
+    // In the place of its file stands what cannot be replaced.
+    let path = folder.join("gpu-quota.io-container_b.json");
+    fs::create_dir(&path).unwrap();
+    assert_eq!(manager.set(&made("b", false)).unwrap().device, None);
+    assert_eq!(device("b"), None);
+    let warnings = manager.status().daemon.warnings;
+    let told = |text: &&String| text.starts_with("container b has no device in");
+    assert_eq!(warnings.iter().filter(told).count(), 1, "{warnings:?}");
+    fs::remove_dir(&path).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while device("b").is_none() {
+        assert!(Instant::now() < end, "never tried again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(path.is_file() && manager.status().daemon.warnings.is_empty());
+
+    // One that somebody has removed comes with a reload.
+    fs::remove_file(&path).unwrap();
+    manager.reload().unwrap();
+    assert!(path.is_file());
+}
+
+/// Neither takes away what the other one publishes.
+#[test]
+fn two_daemons_of_one_kind_leave_each_others_devices() {
+    let publishing = Publishing::start();
+    let read = || {
+        let file = publishing
+            .folder
+            .path()
+            .join("cdi/gpu-quota.io-container_a.json");
+        fs::read_to_string(file).unwrap()
+    };
+    let before = read();
+    let config = Publishing::config(&publishing.folder, &ONE.replace("\"a\"", "\"c\""));
+    let both = format!("{config}{ONE}");
+    let second = Daemon::start(&both);
+    let warnings = second.manager().status().daemon.warnings;
+    let told = |text: &&String| {
+        text.contains("container a has no device in") && text.contains("another kind in [cdi]")
+    };
+    assert_eq!(warnings.iter().filter(told).count(), 1, "{warnings:?}");
+    assert_eq!(publishing.there(), set(&["a", "c"]));
+    second.manager().set(&made("by-set", true)).unwrap();
+    second.manager().remove("by-set").unwrap();
+    assert_eq!(read(), before);
+}
