@@ -13,9 +13,9 @@ use crate::output::print;
 /// Which pages, and where to.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The page of this command, instead of the one of all.
+    /// The page of this command, instead of the one of all; of `cdi generate` as well.
     #[arg(value_name = "COMMAND")]
-    command: Option<String>,
+    command: Vec<String>,
 
     /// Write all pages into this directory, instead of one to stdout.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
@@ -31,16 +31,18 @@ pub fn run(args: &Args, command: &Command) -> Result<(), Stop> {
     if let Some(folder) = &args.dir {
         return Ok(write_all(root, folder)?);
     }
-    let page = match &args.command {
-        None => root,
-        Some(name) => {
-            let found = root.find_subcommand(name).cloned();
-            let found =
-                found.ok_or_else(|| Stop::NotFound(format!("there is no command {name}")))?;
-            let title = format!("{}-{name}", root.get_name());
-            found.display_name(title)
-        }
-    };
+    let mut page = root;
+    for name in &args.command {
+        let title = format!(
+            "{}-{name}",
+            page.get_display_name().unwrap_or(page.get_name())
+        );
+        let found = page.find_subcommand(name).cloned();
+        let found = found.ok_or_else(|| {
+            Stop::NotFound(format!("there is no command {}", args.command.join(" ")))
+        })?;
+        page = found.display_name(title);
+    }
     let mut bytes = Vec::new();
     Man::new(page)
         .render(&mut bytes)

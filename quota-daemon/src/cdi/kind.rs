@@ -103,7 +103,9 @@ impl Kind {
         file.strip_prefix(&self.prefix())?.strip_suffix(".json")
     }
 
-    fn prefix(&self) -> String {
+    /// What the names of such files begin with.
+    #[must_use]
+    pub fn prefix(&self) -> String {
         format!("{}-{}_", self.vendor, self.class)
     }
 }

@@ -173,7 +173,7 @@ impl Publisher {
                 self.withdraw(&name);
             }
         }
-        write::leftovers(&self.folder, &self.kind.file_of(""));
+        write::leftovers(&self.folder, &self.kind.prefix());
     }
 
     fn owner(&self, path: &Path) -> Owner {

@@ -106,6 +106,30 @@ fn a_file_is_written_with_what_is_typed_next() {
     assert!(named.is_file());
 }
 
+/// Of two files with one device in a directory runtimes take neither.
+#[test]
+fn a_device_is_not_written_beside_another_file_that_has_it() {
+    let place = Place::new(TWO);
+    let folder = place.path("cdi");
+    let write = |more: &[&str], to: &Path| {
+        place.generate(&[more, &["--output", to.to_str().unwrap()]].concat())
+    };
+    assert!(write(&["7b"], &folder.join("x.json")).status.success());
+    let both = write(&[], &folder);
+    assert_eq!(both.status.code(), Some(1));
+    let text = err(&both);
+    assert!(
+        text.contains("x.json has gpu-quota.io/container=7b"),
+        "{text}"
+    );
+    assert!(write(&["team-a"], &folder).status.success());
+    assert!(
+        write(&["7b"], &folder.join("x.json")).status.success(),
+        "its own file"
+    );
+    assert!(write(&["--kind", "other.io/gpu"], &folder).status.success());
+}
+
 #[test]
 fn what_cannot_be_is_told() {
     let place = Place::new(TWO);

@@ -337,6 +337,8 @@ fn there_is_a_page_for_each_command() {
         page.contains("quota\\-daemon\\-set") && page.contains("\\-\\-weight"),
         "{page}"
     );
+    let page = out(&daemon().args(["man", "cdi", "list"]).output().unwrap());
+    assert!(page.contains("quota\\-daemon\\-cdi\\-list"), "{page}");
     let none = daemon().args(["man", "nothing"]).output().unwrap();
     assert_eq!(none.status.code(), Some(3));
 }

@@ -102,6 +102,9 @@ fn a_device_comes_and_goes_with_its_container() {
     let folder = publishing.folder.path().join("cdi");
     fs::write(folder.join("gpu-quota.io-container_gone.json"), b"{}").unwrap();
     fs::write(folder.join("gpu-quota.io-container.json"), b"{}").unwrap();
+    // What one was writing that was killed, too.
+    let cut = format!(".gpu-quota.io-container_a.json.{}.new", u32::MAX);
+    fs::write(folder.join(cut), b"{").unwrap();
     drop(manager);
     publishing.daemon.restart();
     let mut expected = set(&["a", "b", "by-set"]);
