@@ -5,8 +5,8 @@
 
 use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::cost::{COST, Cost, HIGHEST};
 use crate::shape::Work;
-use crate::verdict::likely;
 
 const WAYS: usize = 4;
 const SET_BITS: u32 = 9;
@@ -19,59 +19,8 @@ const BUCKETS: usize = 4 * 40;
 const FIRST_GUESS: i64 = 2_000_000;
 /// The driver's time slice, ns, as NVIDIA documents its default.
 const SLICE: i64 = 1_024_000;
-/// Nothing is estimated higher. It is what 39 bits hold, 9 minutes.
-const HIGHEST: i64 = (1 << 39) - 1;
-/// In an entry's word, above the cost: the shape was seen to wait for a later launch. With the bits of the cost this reads as a
-/// price that no thread can pay on the fast path: all launches of such a shape are measured.
-const WAITS: u64 = 1 << 63;
-/// Where the cost begins in an entry's word: to its end, so that reading a price is one shift. Below it, how often it was measured.
-const COST: u32 = 24;
-/// Measurements after which the cost moves by a quarter of the difference.
-const SETTLED: u32 = 2;
 /// Generations are counted above the bits that addresses have.
 const GENERATION: u64 = 1 << 48;
-/// Measurements are counted up to here.
-const MOST_SAMPLES: u32 = 1 << 20;
-
-/// An entry of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cost {
-    /// Nanoseconds of GPU time for one launch.
-    pub(crate) ns: i64,
-    /// How often it was measured. 0: a guess.
-    pub(crate) samples: u32,
-    /// Whether it was ever seen to wait for a later launch.
-    pub(crate) waits: bool,
-}
-
-impl Cost {
-    #[inline]
-    #[expect(clippy::cast_possible_wrap, reason = "39 bits")]
-    const fn unpack(word: u64) -> Self {
-        Self {
-            ns: ((word & !WAITS) >> COST) as i64,
-            samples: (word & ((1 << COST) - 1)) as u32,
-            waits: word & WAITS != 0,
-        }
-    }
-
-    fn pack(self) -> u64 {
-        self.ns.clamp(0, HIGHEST).unsigned_abs() << COST
-            | u64::from(self.samples.min(MOST_SAMPLES))
-            | if self.waits { WAITS } else { 0 }
-    }
-
-    /// Whether it was hardly measured yet.
-    pub(crate) fn is_young(self) -> bool {
-        self.samples < SETTLED
-    }
-
-    /// Whether each launch of this shape gets a span of its own.
-    pub(crate) fn is_singular(self) -> bool {
-        self.is_young() || self.waits
-    }
-}
-
 #[derive(Debug)]
 struct Entry {
     key: AtomicU64,
@@ -186,11 +135,7 @@ impl Costs {
         } else {
             self.by_function(work).or_else(|| self.most_cost())
         };
-        let guess = Cost {
-            ns: by_others.unwrap_or_else(|| typical().max(FIRST_GUESS)),
-            samples: 0,
-            waits: false,
-        };
+        let guess = Cost::guess(by_others.unwrap_or_else(|| typical().max(FIRST_GUESS)));
         if let Some(set) = self.set(work.shape) {
             set.claim(work.shape, guess.pack());
         }
@@ -214,7 +159,7 @@ impl Costs {
         if cost.samples == 0 {
             // Half of what is longer than a slice was somebody else's.
             let own = high.min(SLICE) + (high - SLICE).max(0) / 2;
-            self.learn(shape, function, size, (0, own));
+            self.learn(shape, function, size, (0, own), 1);
         } else if !turns && (cost.is_young() || high < cost.ns) {
             let step = if cost.is_young() { 1 } else { 8 };
             let cost = Cost {
@@ -226,23 +171,19 @@ impl Costs {
         }
     }
 
-    /// Takes a measurement: one launch of `shape` took at least `low` and at most `high` ns.
-    pub(crate) fn learn(&self, shape: u64, function: u64, size: u64, (low, high): (i64, i64)) {
+    /// Takes a measurement: so many launches of `shape` took at least and at most so many ns each.
+    pub(crate) fn learn(
+        &self,
+        shape: u64,
+        function: u64,
+        size: u64,
+        range: (i64, i64),
+        launches: u32,
+    ) {
         let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
             return;
         };
-        let old = Cost::unpack(entry.value.load(Relaxed));
-        let ns = if old.samples == 0 {
-            high
-        } else {
-            let target = likely(old.ns, low.min(high), high);
-            old.ns + (target - old.ns) / 4
-        };
-        let new = Cost {
-            ns,
-            samples: old.samples + 1,
-            ..old
-        };
+        let new = Cost::unpack(entry.value.load(Relaxed)).measured(range, launches);
         entry.value.store(new.pack(), Relaxed);
         if function == 0 {
             // Follows the longest quickly and the shorter ones slowly.
@@ -382,7 +323,7 @@ mod tests {
 
     fn measure(costs: &Costs, work: &Work, ns: i64) {
         costs.find_or_guess(work, || 0);
-        costs.learn(work.shape, work.function, work.size, (ns, ns));
+        costs.learn(work.shape, work.function, work.size, (ns, ns), 1);
     }
 
     #[test]
@@ -438,9 +379,9 @@ mod tests {
         let costs = Costs::new();
         let work = work(1, 1);
         measure(&costs, &work, 100_000);
-        costs.learn(work.shape, work.function, work.size, (10_000, 5_000_000));
+        costs.learn(work.shape, work.function, work.size, (10_000, 5_000_000), 1);
         assert_eq!(costs.find(work.shape).unwrap().ns, 100_000);
-        costs.learn(work.shape, work.function, work.size, (0, 60_000));
+        costs.learn(work.shape, work.function, work.size, (0, 60_000), 1);
         assert_eq!(costs.find(work.shape).unwrap().ns, 90_000);
     }
 

@@ -214,10 +214,13 @@ impl Device {
         self.error.load(Relaxed) < SURE
     }
 
-    /// Whether the daemon is to be told that the turn that began at `since` may end: not in its beginning, and not all the time.
-    pub(crate) fn is_to_tell(&self, since: u64, now: u64) -> bool {
-        let last = self.told.load(Relaxed).max(since);
-        now >= last.saturating_add(BETWEEN) && self.told.swap(now, Relaxed) < now
+    /// Whether the daemon is to be told that the turn that began at `since` may end, or that its work is `over`: not in its beginning, and
+    /// not all the time.
+    pub(crate) fn is_to_tell(&self, since: u64, over: bool, now: u64) -> bool {
+        let last = self.told.load(Relaxed);
+        let again = if over { BETWEEN / 8 } else { BETWEEN };
+        now >= last.saturating_add(again).max(since.saturating_add(BETWEEN))
+            && self.told.swap(now, Relaxed) < now
     }
 
     /// The program has nothing in flight here that we know of, and nothing waits: the container's turn may end.

@@ -8,10 +8,18 @@ use quota_abi::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Estimated work in flight per process and device, ns.
 pub(crate) const BOUND: i64 = 4_000_000;
+/// The same where durations vary, ns: half of it may turn out to be next to nothing.
+const UNSURE_BOUND: i64 = 10_000_000;
 /// The most that the bound delays one launch, ns.
 pub(crate) const PATIENCE: u64 = 20_000_000;
 /// A launch that alone exceeds this may join work that leaves room for this much.
 const ROOM: i64 = 2_000_000;
+
+/// While what is in flight takes longer than its estimate, a waiting launch looks after half of the time by which it is late, but not
+/// sooner than this, ns.
+const SHORTEST_LOOK: u64 = 200_000;
+/// Nor later.
+const LONGEST_LOOK: u64 = 1_000_000;
 
 /// That the GPU has passed a marker is seen so much later, ns, or an estimate is off by as much: nothing is wrong yet.
 const SEEN: i64 = 250_000;
@@ -96,12 +104,30 @@ impl Flight {
         }
     }
 
+    /// Whether the oldest takes longer than its estimate.
+    pub(crate) fn is_late(&self, now: u64) -> bool {
+        !self.is_empty() && now > self.head_ends_at().saturating_add(SEEN.unsigned_abs())
+    }
+
+    /// When to look whether it has ended: at the end of all of it by the estimates; and where they are wrong, the later the longer the oldest
+    /// goes on beyond its time.
+    pub(crate) fn next_look(&self, now: u64) -> u64 {
+        let late = now.saturating_sub(self.head_ends_at());
+        let nap = (late / 2).clamp(SHORTEST_LOOK, LONGEST_LOOK);
+        if late > SEEN.unsigned_abs() {
+            now.saturating_add(nap)
+        } else {
+            now.saturating_add(self.remaining(now).unsigned_abs().max(SHORTEST_LOOK))
+        }
+    }
+
     /// How much too much is in flight for a launch of `cost` to join; 0: it may.
-    pub(crate) fn excess(&self, cost: i64, now: u64) -> i64 {
+    pub(crate) fn excess(&self, cost: i64, sure: bool, now: u64) -> i64 {
         if self.is_off() || self.is_empty() {
             return 0;
         }
-        (self.remaining(now) + cost.min(ROOM) - BOUND).max(0)
+        let bound = if sure { BOUND } else { UNSURE_BOUND };
+        (self.remaining(now) + cost.min(ROOM) - bound).max(0)
     }
 
     /// Somebody has waited for [`PATIENCE`] and in vain.
@@ -143,33 +169,33 @@ mod tests {
     #[test]
     fn two_first_guesses_fit_and_a_third_does_not() {
         let flight = Flight::new();
-        assert_eq!(flight.excess(2 * MS_WORK, 0), 0);
+        assert_eq!(flight.excess(2 * MS_WORK, true, 0), 0);
         flight.depart(2 * MS_WORK, 0);
-        assert_eq!(flight.excess(2 * MS_WORK, 0), 0);
+        assert_eq!(flight.excess(2 * MS_WORK, true, 0), 0);
         flight.depart(2 * MS_WORK, 0);
-        assert_eq!(flight.excess(2 * MS_WORK, 0), 2 * MS_WORK);
+        assert_eq!(flight.excess(2 * MS_WORK, true, 0), 2 * MS_WORK);
     }
 
     #[test]
     fn known_work_makes_room_as_the_clock_goes() {
         let flight = Flight::new();
         flight.depart(5 * MS_WORK, 0);
-        assert_eq!(flight.excess(5 * MS_WORK, 0), 3 * MS_WORK);
-        assert_eq!(flight.excess(5 * MS_WORK, 3 * MS), 0);
+        assert_eq!(flight.excess(5 * MS_WORK, true, 0), 3 * MS_WORK);
+        assert_eq!(flight.excess(5 * MS_WORK, true, 3 * MS), 0);
     }
 
     #[test]
     fn an_overdue_marker_makes_no_room() {
         let flight = Flight::new();
         flight.depart(4 * MS_WORK, 0);
-        assert_eq!(flight.excess(MS_WORK, 4 * MS), 0);
-        assert_eq!(flight.excess(MS_WORK, 4 * MS + 250_000), 0);
-        assert_eq!(flight.excess(MS_WORK, 5 * MS), MS_WORK);
+        assert_eq!(flight.excess(MS_WORK, true, 4 * MS), 0);
+        assert_eq!(flight.excess(MS_WORK, true, 4 * MS + 250_000), 0);
+        assert_eq!(flight.excess(MS_WORK, true, 5 * MS), MS_WORK);
         flight.turn_off();
-        assert_eq!(flight.excess(MS_WORK, 5 * MS), 0);
+        assert_eq!(flight.excess(MS_WORK, true, 5 * MS), 0);
         flight.depart(4 * MS_WORK, 5 * MS);
         flight.arrive(4 * MS_WORK, 6 * MS);
         flight.lead(4 * MS_WORK);
-        assert_eq!(flight.excess(MS_WORK, 6 * MS), MS_WORK);
+        assert_eq!(flight.excess(MS_WORK, true, 6 * MS), MS_WORK);
     }
 }

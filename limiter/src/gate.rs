@@ -2,7 +2,7 @@
 
 use quota_abi::sync::Ordering::{Acquire, Relaxed};
 
-use crate::costs::Cost;
+use crate::cost::Cost;
 use crate::device::{Admission, Device};
 use crate::engine::Engine;
 use crate::flight::{BOUND, PATIENCE};
@@ -21,8 +21,6 @@ pub(crate) const LONGEST_BEHIND: u64 = 400_000_000;
 /// The same behind work of its own shape on its own stream, ns: a row of kernels. While the first of them shares the device with
 /// others' turns, or is not paid for, more of them must not follow it.
 pub(crate) const LONGEST_ROW: u64 = 4_000_000_000;
-/// How often a waiting launch wakes before its time to settle what has ended.
-const EARLY: u32 = 2;
 /// The shortest sleep of the bound on work in flight, ns; each further one is twice as long.
 const FIRST_NAP: u64 = 200_000;
 
@@ -113,7 +111,7 @@ impl Engine {
             .markers
             .pending(place.index)
             .filter(|(_, marker)| marker.shape.load(Relaxed) == work.shape)
-            .map(|(_, marker)| now.saturating_sub(marker.opened()))
+            .filter_map(|(_, marker)| marker.at_least(now))
             .max()
             .unwrap_or(0);
         let overdue = i64::try_from(overdue).unwrap_or(i64::MAX);
@@ -136,7 +134,6 @@ impl Engine {
         let begin = gpu.now();
         let mut now = begin;
         let mut patience = None;
-        let mut early = EARLY;
         let mut wait_of = Wait {
             waited: 0,
             now,
@@ -186,11 +183,10 @@ impl Engine {
                 break least;
             }
             let mut until = now.saturating_add(wait).min(deadline);
-            // What is in flight may turn out cheaper than it was charged: look again when it has ended.
-            let flying = device.flight.remaining(now);
-            if early > 0 && flying > 0 {
-                early -= 1;
-                until = until.min(now.saturating_add(flying.unsigned_abs()));
+            // What is in flight may turn out cheaper than it was charged: then the wait is shorter by its estimate.
+            if !device.flight.is_empty() {
+                let look = device.flight.next_look(now);
+                until = until.min(look.max(now.saturating_add(settled(place, wait))));
             }
             self.ring(gpu, place.account, now);
             if device.flight.is_empty() {
@@ -237,7 +233,7 @@ impl Engine {
     ) -> bool {
         let flight = &place.device.flight;
         let begin = gpu.now();
-        let mut excess = flight.excess(price, begin);
+        let mut excess = flight.excess(price, place.device.is_sure(), begin);
         if excess == 0 || place.account.observed {
             return false;
         }
@@ -265,10 +261,13 @@ impl Engine {
             self.look_for_the_end(place, now);
             let word = place.account.wake_word();
             gpu.sleep_until(until.min(deadline), word, word.load(Acquire));
-            nap = nap.saturating_mul(2).min(LONGEST_WAIT);
+            nap = if flight.is_late(now) { nap.saturating_mul(2).min(LONGEST_WAIT) } else { FIRST_NAP };
             now = gpu.now();
+            if flight.is_late(now) && self.is_behind(place.index, held).0 {
+                place.account.refill_after_own(now);
+            }
             self.settle_all(gpu, place, now);
-            excess = flight.excess(price, now);
+            excess = flight.excess(price, place.device.is_sure(), now);
         }
         place.count_wait(Wait {
             waited: now - begin,

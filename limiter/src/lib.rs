@@ -9,6 +9,7 @@
 
 #[cfg(test)]
 mod closed_loop;
+mod cost;
 mod costs;
 mod device;
 mod endings;

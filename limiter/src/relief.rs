@@ -43,6 +43,12 @@ impl Marker {
         )
     }
 
+    /// What one launch in it has taken at least, by the host's clock; `None` while something else may be ahead of it.
+    pub(crate) fn at_least(&self, now: u64) -> Option<u64> {
+        let head = Some(self.head.load(Relaxed)).filter(|head| *head != 0)?;
+        Some(now.saturating_sub(head) / u64::from(self.launches.load(Relaxed).max(1)))
+    }
+
     /// Whether it had run too long when the launch was let go that it can have waited for.
     pub(crate) fn was_overdue(&self) -> bool {
         self.overdue.load(Relaxed) != 0

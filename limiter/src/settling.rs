@@ -77,7 +77,8 @@ impl Engine {
                                 self.costs
                                     .learn_at_most(shape, function, size, range.1, turns);
                             } else {
-                                self.costs.learn(shape, function, size, range);
+                                let launches = marker.shape_launches.load(Relaxed);
+                                self.costs.learn(shape, function, size, range, launches);
                             }
                             let kind = if function == 0 {
                                 Kind::Graph

@@ -2,7 +2,7 @@
 
 use quota_abi::sync::Ordering::Relaxed;
 
-use crate::costs::Cost;
+use crate::cost::Cost;
 use crate::engine::Engine;
 use crate::gpu::{Context, Gpu};
 use crate::marker::{Handle, Marker};

@@ -189,6 +189,14 @@ impl Account {
         }
     }
 
+    /// Credits the time in which nothing was launched because work in flight took longer than it was charged for.
+    pub(crate) fn refill_after_own(self, now: u64) {
+        match self.ruled {
+            Some(ruled) => self.bucket.impose_after_others(now, ruled),
+            None => self.bucket.refill_after_own(now, self.rate),
+        };
+    }
+
     /// The word that launches sleep on.
     pub(crate) fn wake_word(self) -> &'static AtomicU32 {
         match self.terms.rule {

@@ -23,7 +23,7 @@ const LONGEST_TURN: u64 = 30_000_000_000;
 /// The shortest sleep of a launch that looks for the end of what is in flight, ns.
 const NAP: u64 = 50_000;
 /// How far ahead what is overdue is said to go on, ns: the daemon must hear of it before it deals the next turn.
-const BEYOND: u64 = 250_000;
+const BEYOND: u64 = 350_000;
 /// It is seen to have ended so much later than it has, ns, or the estimate is off by as much: nothing goes on yet.
 const LATE: u64 = 150_000;
 /// How often it looks while the turn is to end, ns.
@@ -150,7 +150,7 @@ impl Engine {
         let head = device.flight.head_ends_at();
         let late = now.saturating_sub(head);
         // The longer it goes on beyond its time, the longer it may.
-        let nap = (late / 2).clamp(NAP, LONGEST_NAP);
+        let nap = (late / 16).clamp(NAP, LONGEST_NAP);
         if !matches!(account.whose(now), Whose::Ours { .. }) {
             return head.max(now + nap);
         }
@@ -161,7 +161,7 @@ impl Engine {
             None => now + nap,
         };
         if late > LATE || !sure {
-            account.bucket.goes_on(look + BEYOND);
+            account.bucket.goes_on(look + BEYOND, sure);
         }
         look
     }
@@ -173,8 +173,9 @@ impl Engine {
             account, device, ..
         } = place;
         if let Whose::Ours { since, .. } = account.whose(now) {
-            let news = account.bucket.say_full() || device.flight.is_empty();
-            if news && device.is_to_tell(since, now) {
+            let over = device.flight.is_empty();
+            let news = account.bucket.say_full() || over;
+            if news && device.is_to_tell(since, over, now) {
                 gpu.ring(account.terms.bell_word());
             }
         }

@@ -229,6 +229,14 @@ impl Bucket {
         self.fill(last, now, rate, own, 1)
     }
 
+    /// The same for one whose work in flight took longer than it was charged for: what was earned while it ran will be charged for it, and is
+    /// not lost.
+    pub fn refill_after_own(&self, now: u64, own: Rate) -> i64 {
+        let last = self.refilled_at.load(Relaxed);
+        let rate = self.agree(now, own);
+        self.fill(last, now, rate, own, AFTER_OTHERS)
+    }
+
     /// The same where one authority says what the rate is: taken up at once, in whatever direction. The time since the last
     /// refill is credited at the lower of the two.
     pub fn impose(&self, now: u64, rate: Rate) -> i64 {
@@ -240,8 +248,8 @@ impl Bucket {
         self.fill(last, now, before.min(rate), rate, 1)
     }
 
-    /// The same for one who could not spend anything since the last refill, because others had the device: what was earned meanwhile is
-    /// not lost.
+    /// The same for one who could not spend anything since the last refill, because others had the device, or its own work took longer than
+    /// it was charged for: what was earned meanwhile is not lost.
     pub fn impose_after_others(&self, now: u64, rate: Rate) -> i64 {
         let last = self.refilled_at.load(Relaxed);
         let before = self.rate().unwrap_or(rate);

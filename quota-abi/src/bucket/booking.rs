@@ -6,6 +6,8 @@ use crate::sync::Ordering::Relaxed;
 
 /// In [`Bucket::ends_at`]: see [`Bucket::say_full`].
 const FULL: u64 = 1;
+/// In [`Bucket::overdue_until`]: see [`Bucket::goes_on`].
+const UNSURE: u64 = 1;
 
 /// An end this far ahead of the clock is damage, and counts as none.
 fn sane(ends_at: u64, now: u64) -> u64 {
@@ -73,9 +75,15 @@ impl Bucket {
     }
 
     /// Something that is booked takes longer than was thought, until `at` at least. The booking stays as it is: how much longer it took
-    /// is known in the end.
-    pub fn goes_on(&self, at: u64) {
-        self.overdue_until.store(at, Relaxed);
+    /// is known in the end. Not `sure`: so that is with much of what is booked here.
+    pub fn goes_on(&self, at: u64, sure: bool) {
+        let flag = if sure { 0 } else { UNSURE };
+        self.overdue_until.store(at & !UNSURE | flag, Relaxed);
+    }
+
+    /// Whether estimates tell little of when something ends, as was said of what goes on now.
+    pub fn is_unsure(&self) -> bool {
+        self.overdue_until.load(Relaxed) & UNSURE != 0
     }
 
     /// Nothing goes on any more.
@@ -110,8 +118,11 @@ mod tests {
         let later = until + 10 * ms;
         assert_eq!(bucket.book(later, some, some, later + 1), Some(some));
         assert_eq!(bucket.book(later, 1, 1, later + 1), None);
-        bucket.goes_on(later + 3 * ms);
+        bucket.goes_on(later + 3 * ms, true);
         assert_eq!(bucket.ends_at(later), later + 3 * ms);
+        assert!(!bucket.is_unsure());
+        bucket.goes_on(later + 3 * ms, false);
+        assert!(bucket.is_unsure());
         bucket.is_over();
         assert_eq!(bucket.ends_at(later), later + 2 * ms);
     }

@@ -18,6 +18,7 @@ fn worst() -> Vec<Reading> {
                     busy,
                     ends_at: refilled_at,
                     full: !busy,
+                    unsure: busy,
                 });
             }
         }
@@ -93,6 +94,7 @@ fn who_claims_to_be_busy_is_lent_no_more_than_its_part() {
             busy: true,
             ends_at: u64::MAX,
             full: false,
+            unsure: true,
         };
         world.step();
     }

@@ -29,8 +29,8 @@ fn word(now: u64) -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn reading(now: u64)(refilled_at in word(now), used in word(now), waits in word(0), launches in word(0), busy: bool, ends_at in word(now), full: bool) -> Reading {
-        Reading { refilled_at, used, waits, launches, busy, ends_at, full }
+    fn reading(now: u64)(refilled_at in word(now), used in word(now), waits in word(0), launches in word(0), busy: bool, ends_at in word(now), full: bool, unsure: bool) -> Reading {
+        Reading { refilled_at, used, waits, launches, busy, ends_at, full, unsure }
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Reading {
     pub ends_at: u64,
     /// What it has to launch next does not fit behind that into its turn.
     pub full: bool,
+    /// Its estimates tell little of when something ends.
+    pub unsure: bool,
 }
 
 impl Reading {
@@ -53,6 +55,7 @@ impl Reading {
             // What was booked by those who have nothing in flight was booked in error, or by the dead.
             ends_at: bucket.ends_at(now).min(if works { u64::MAX } else { now }),
             full: bucket.is_full(),
+            unsure: bucket.is_unsure(),
         })
     }
 }
@@ -91,6 +94,7 @@ mod tests {
             busy: true,
             ends_at: 0,
             full: false,
+            unsure: false,
         };
         assert_eq!(reading, Some(expected));
         let dead = Reading::of(100, &region, &UUID, |_, _| false).unwrap();

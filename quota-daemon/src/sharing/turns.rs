@@ -15,7 +15,7 @@ mod tests;
 
 use super::MS;
 pub(super) use rounds::{Account, Contender};
-use rounds::{find, forgive, outdone, pay, pick};
+use rounds::{find, forgive, longest, note_unsure, outdone, pay, pick};
 
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
@@ -102,6 +102,7 @@ impl Dealer {
             self.holder = None;
         }
         let before = core::mem::replace(&mut self.looked, now);
+        note_unsure(now, contenders);
         let came = self.came_beside(now, contenders);
         for (index, one) in contenders.iter_mut().enumerate() {
             if one.account.free && came != Some(index) {
@@ -219,7 +220,7 @@ impl Dealer {
                     ends_at.saturating_sub(holder.paid),
                 );
             }
-            let next = pick(&mut then);
+            let next = pick(now, &mut then);
             let same = next
                 .and_then(|next| then.get(next))
                 .is_some_and(|next| next.container == holder.container);
@@ -252,7 +253,7 @@ impl Dealer {
             }
         }
         self.holder = None;
-        if let Some(index) = pick(contenders) {
+        if let Some(index) = pick(now, contenders) {
             self.give(index, contenders, since, since);
         }
     }
@@ -275,7 +276,7 @@ impl Dealer {
         self.number += 1;
         next.account.last = self.number;
         let lease = next.account.deficit.max(0).unsigned_abs();
-        let until = paid.saturating_add(lease.clamp(SHORTEST, LONGEST));
+        let until = paid.saturating_add(lease.clamp(SHORTEST, longest(self.looked, next)));
         self.holder = Some(Holder {
             container: next.container,
             since,

@@ -5,6 +5,10 @@ use crate::sharing::MS;
 
 /// How long a turn is on average.
 const TURN: u64 = 10 * MS;
+/// Turns are so many times as long where the end of somebody's turns is seen and not reckoned: the device is idle until it is seen.
+const LONGER: u64 = 4;
+/// Whose estimates were of no use is taken to be so for this long.
+const REMEMBERED: u64 = 500 * MS;
 /// So much has to be owed for a turn.
 const WORTH: i64 = SHORTEST.cast_signed();
 /// What may be left of a turn for the next one beyond what that gives: a kernel that did not fit waits for it.
@@ -31,6 +35,8 @@ pub(in crate::sharing) struct Contender {
     pub(in crate::sharing) ends_at: u64,
     /// Whether what it has to start next does not fit into its turn.
     pub(in crate::sharing) full: bool,
+    /// Whether its estimates tell little of when something ends.
+    pub(in crate::sharing) unsure: bool,
     /// GPU time that it used since the last step, by its own account, ns.
     pub(in crate::sharing) used: u64,
     /// What it is owed.
@@ -44,6 +50,8 @@ pub(in crate::sharing) struct Account {
     pub(in crate::sharing) deficit: i64,
     /// Number of its last turn.
     pub(in crate::sharing) last: u64,
+    /// Until when its turns are long, because their ends have to be waited for.
+    pub(in crate::sharing) unsure_until: u64,
     /// It may start without a turn: it owes nothing, and nobody but the holder wants the device.
     pub(in crate::sharing) free: bool,
 }
@@ -79,18 +87,34 @@ pub(super) fn forgive(contenders: &mut [Contender], one: &Contender, lasted: u64
 }
 
 /// Whose turn is next, of several who want the device.
-pub(super) fn pick(contenders: &mut [Contender]) -> Option<usize> {
+pub(super) fn pick(now: u64, contenders: &mut [Contender]) -> Option<usize> {
     for contender in contenders.iter_mut().filter(|one| !one.wants) {
         // Who has nothing to do saves nothing up; what it owes, it owes.
         contender.account.deficit = contender.account.deficit.min(0);
     }
-    replenish(contenders);
+    replenish(now, contenders);
     contenders
         .iter()
         .enumerate()
         .filter(|(_, one)| one.wants && one.account.deficit >= WORTH)
         .min_by_key(|(_, one)| (std::cmp::Reverse(one.priority), one.account.last))
         .map(|(index, _)| index)
+}
+
+/// Takes note of whose estimates are of no use.
+pub(super) fn note_unsure(now: u64, contenders: &mut [Contender]) {
+    for one in contenders.iter_mut().filter(|one| one.unsure) {
+        one.account.unsure_until = now.saturating_add(REMEMBERED);
+    }
+}
+
+/// The longest turn of a contender, ns.
+pub(super) fn longest(now: u64, one: &Contender) -> u64 {
+    if one.account.unsure_until > now {
+        LONGEST * LONGER
+    } else {
+        LONGEST
+    }
 }
 
 impl Account {
@@ -101,12 +125,14 @@ impl Account {
 }
 
 /// Begins new rounds until somebody who wants the device is owed time: all at once, however many that takes.
-fn replenish(contenders: &mut [Contender]) {
+fn replenish(now: u64, contenders: &mut [Contender]) {
     let wanting = || contenders.iter().filter(|one| one.wants);
     let parts: u64 = wanting().map(|one| u64::from(one.part.max(1))).sum();
     let count = u64::try_from(wanting().count()).unwrap_or(u64::MAX);
+    let longer = wanting().any(|one| one.account.unsure_until > now);
+    let turn = if longer { TURN * LONGER } else { TURN };
     let quantum = |one: &Contender| {
-        let part = (TURN * count).saturating_mul(u64::from(one.part.max(1))) / parts.max(1);
+        let part = (turn * count).saturating_mul(u64::from(one.part.max(1))) / parts.max(1);
         i64::try_from(part.max(1)).unwrap_or(i64::MAX)
     };
     let rounds = wanting()

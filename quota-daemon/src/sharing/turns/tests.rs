@@ -41,6 +41,7 @@ fn contender(container: u64, part: u32) -> Contender {
         wants: true,
         ends_at: 0,
         full: false,
+        unsure: false,
         used: 0,
         account: Account::default(),
     }
