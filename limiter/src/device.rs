@@ -219,7 +219,9 @@ impl Device {
     pub(crate) fn is_to_tell(&self, since: u64, over: bool, now: u64) -> bool {
         let last = self.told.load(Relaxed);
         let again = if over { BETWEEN / 8 } else { BETWEEN };
-        now >= last.saturating_add(again).max(since.saturating_add(BETWEEN))
+        now >= last
+            .saturating_add(again)
+            .max(since.saturating_add(BETWEEN))
             && self.told.swap(now, Relaxed) < now
     }
 

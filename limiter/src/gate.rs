@@ -261,7 +261,11 @@ impl Engine {
             self.look_for_the_end(place, now);
             let word = place.account.wake_word();
             gpu.sleep_until(until.min(deadline), word, word.load(Acquire));
-            nap = if flight.is_late(now) { nap.saturating_mul(2).min(LONGEST_WAIT) } else { FIRST_NAP };
+            nap = if flight.is_late(now) {
+                nap.saturating_mul(2).min(LONGEST_WAIT)
+            } else {
+                FIRST_NAP
+            };
             now = gpu.now();
             if flight.is_late(now) && self.is_behind(place.index, held).0 {
                 place.account.refill_after_own(now);

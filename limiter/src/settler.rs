@@ -39,8 +39,8 @@ pub(crate) struct Settled {
     pub(crate) waited: bool,
     /// Whether others had work on the device meanwhile.
     pub(crate) contended: bool,
-    /// By how much it was longer than its estimate, or shorter.
-    pub(crate) missed_by: i64,
+    /// By how much it was longer than its estimate, or shorter; `None` where others had a part of it.
+    pub(crate) missed_by: Option<i64>,
     /// When it ended, by the host's clock.
     pub(crate) ended: u64,
 }
@@ -127,10 +127,14 @@ impl Settler {
             } else {
                 evidence.charge(fresh)
             },
-            launch: per_launch(marker, &evidence, held),
+            // How much of it was others' is known by and large: that is no measure of many short launches.
+            launch: per_launch(marker, &evidence, held).filter(|_| {
+                theirs == 0 || marker.launches.load(quota_abi::sync::Ordering::Relaxed) == 1
+            }),
             waited: held > 0 && marker.was_overdue(),
             contended,
-            missed_by: measured.saturating_sub(evidence.estimate),
+            missed_by: (!contended && theirs == 0)
+                .then(|| measured.saturating_sub(evidence.estimate)),
             ended: ended.max(0).unsigned_abs(),
         })
     }

@@ -65,7 +65,9 @@ impl Engine {
                     };
                     if let Some(settled) = settler.settle(gpu, marker, others_had) {
                         let contended = settled.contended;
-                        device.missed_by(settled.missed_by);
+                        if let Some(missed) = settled.missed_by {
+                            device.missed_by(missed);
+                        }
                         ended = settled.ended.min(now);
                         account.bucket.settle(estimate, settled.charge);
                         if let Some(range) = settled.launch {

@@ -301,8 +301,10 @@ impl Controller {
                 // Before the turn itself: who sees that it is over, or has begun, sees since when. One that was free to start shared the
                 // device until now, and has not been in another's turn before.
                 let before = Turn(member.row.turn.load(Ordering::Relaxed));
-                if its.is_some() || before.until() != 0 {
-                    set(&member.row.since, holder.map_or(now, |holder| holder.since));
+                if let Some(own) = its {
+                    set(&member.row.since, own.since);
+                } else if before.until() != 0 {
+                    set(&member.row.since, holder.map_or(now, |holder| holder.began));
                 } else if !before.is_on() {
                     set(&member.row.since, now);
                 }

@@ -15,12 +15,14 @@ mod tests;
 
 use super::MS;
 pub(super) use rounds::{Account, Contender};
-use rounds::{find, forgive, longest, note_unsure, outdone, pay, pick};
+use rounds::{find, forgive, longest, note, outdone, pay, pick};
 
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
 /// Nor longer: the others wait for its end.
 const LONGEST: u64 = 20 * MS;
+/// One that has the device alone while another only pauses has turns of this length, again and again.
+const WHILE_ONE_PAUSES: u64 = 2 * MS;
 /// For so long beyond its lease the others wait for work of the holder that has not ended. A longer kernel shares the device
 /// with theirs from then on.
 const OVERRUN: u64 = 250 * MS;
@@ -53,6 +55,10 @@ pub(super) struct Holder {
     pub(super) container: u64,
     /// Since when the device is its own.
     pub(super) since: u64,
+    /// Since when it has had work there: the others' work ran beside its own from then on.
+    pub(super) began: u64,
+    /// For so long it shares the device with work of another's: what it has booked takes longer by as much.
+    beside: u64,
     /// What it starts has to end by then.
     pub(super) until: u64,
     /// Up to when it has paid for that.
@@ -102,7 +108,7 @@ impl Dealer {
             self.holder = None;
         }
         let before = core::mem::replace(&mut self.looked, now);
-        note_unsure(now, contenders);
+        note(now, contenders);
         let came = self.came_beside(now, contenders);
         for (index, one) in contenders.iter_mut().enumerate() {
             if one.account.free && came != Some(index) {
@@ -113,8 +119,7 @@ impl Dealer {
             for one in contenders.iter_mut() {
                 one.account.free = false;
             }
-            // What it has started it has started since the last look.
-            self.give(index, contenders, before.min(now), before.min(now));
+            self.give_beside(index, before.min(now), now, contenders);
             return;
         }
         let mut wanting = contenders.iter().enumerate().filter(|(_, one)| one.wants);
@@ -149,23 +154,56 @@ impl Dealer {
             .map(|(index, _)| index)
     }
 
+    /// Gives the turn to who has come beside the holder, and has started its work since `before`. Until the one or the other has ended
+    /// each has half of the device, and pays for that.
+    fn give_beside(&mut self, index: usize, before: u64, now: u64, contenders: &mut [Contender]) {
+        let left = |one: &Contender| one.ends_at.clamp(now, now.saturating_add(LONGEST)) - now;
+        let other = self.holder.map(|holder| holder.container);
+        let mut both = contenders.get(index).map_or(0, left);
+        if let Some(other) =
+            other.and_then(|other| contenders.iter_mut().find(|one| one.container == other))
+        {
+            both = both.min(left(other));
+            other.account.pay(both);
+        }
+        self.give(
+            index,
+            contenders,
+            before.saturating_add(2 * both),
+            before.saturating_add(both),
+        );
+        if let Some(holder) = self.holder.as_mut() {
+            holder.began = before;
+            holder.beside = both;
+        }
+    }
+
     /// One alone wants the device, and has it for as long as that is so. Who owes nothing may come beside it at any time; who does
     /// waits for a turn, and owes the less the longer the one goes on; and so does who has a limit, or comes beside one who has.
     fn leave_alone(&mut self, now: u64, looked: u64, index: usize, contenders: &mut [Contender]) {
         let Some(one) = contenders.get(index).copied() else {
             return;
         };
-        let until = now.saturating_add(LONGEST);
+        // What it has in flight when somebody comes back from a pause runs beside that one's work.
+        let returns = |other: &Contender| {
+            other.container != one.container && other.takes_part(now) && other.account.deficit >= 0
+        };
+        let lease = if contenders.iter().any(returns) {
+            WHILE_ONE_PAUSES
+        } else {
+            LONGEST
+        };
+        let until = now.saturating_add(lease);
         let before = self
             .holder
             .filter(|holder| holder.container == one.container);
         let holder = match before {
             Some(holder) if holder.how == How::Alone => {
                 forgive(contenders, &one, now.saturating_sub(holder.paid));
-                let until = if holder.until < now.saturating_add(LONGEST / 2) {
+                let until = if holder.until < now.saturating_add(lease / 2) {
                     until
                 } else {
-                    holder.until
+                    holder.until.min(until)
                 };
                 Holder {
                     until,
@@ -176,14 +214,17 @@ impl Dealer {
             _ => {
                 self.pay_for_turn(now, contenders);
                 self.number += 1;
+                // With nobody before it, it has begun since the last look.
+                let since = match (before, self.holder) {
+                    (Some(holder), _) => holder.since,
+                    (None, Some(_)) => now,
+                    (None, None) => looked,
+                };
                 Holder {
                     container: one.container,
-                    // With nobody before it, it has begun since the last look.
-                    since: match (before, self.holder) {
-                        (Some(holder), _) => holder.since,
-                        (None, Some(_)) => now,
-                        (None, None) => looked,
-                    },
+                    since,
+                    began: since,
+                    beside: 0,
                     until,
                     paid: now,
                     how: How::Alone,
@@ -210,7 +251,7 @@ impl Dealer {
                 self.look = self.look.min(holder.until.saturating_sub(LEAD));
                 return;
             }
-            let ends_at = place.ends_at.max(now);
+            let ends_at = holder.ends_at(now, place);
             // Whoever is next, this is what the turn will have cost.
             let mut then = contenders.to_vec();
             if holder.how != How::Alone {
@@ -280,6 +321,8 @@ impl Dealer {
         self.holder = Some(Holder {
             container: next.container,
             since,
+            began: since,
+            beside: 0,
             until,
             paid,
             how: How::Dealt,
@@ -289,6 +332,15 @@ impl Dealer {
 }
 
 impl Holder {
+    /// When its work in flight will have ended; `place`: what it says.
+    fn ends_at(&self, now: u64, place: &Contender) -> u64 {
+        if place.ends_at > now {
+            place.ends_at.saturating_add(self.beside)
+        } else {
+            now
+        }
+    }
+
     /// Whether it has more to start in its turn; `place`: what it says.
     fn goes_on(&self, now: u64, place: &Contender) -> bool {
         let begins = now < self.since.saturating_add(BEGINNING);

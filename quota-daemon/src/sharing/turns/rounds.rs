@@ -7,6 +7,9 @@ use crate::sharing::MS;
 const TURN: u64 = 10 * MS;
 /// Turns are so many times as long where the end of somebody's turns is seen and not reckoned: the device is idle until it is seen.
 const LONGER: u64 = 4;
+/// Who pauses for no longer than this keeps what it is owed, and is owed its part of the rounds meanwhile: a program that waits for the end of each
+/// of its steps has its share too, in more and shorter turns.
+const PAUSE: u64 = 20 * MS;
 /// Whose estimates were of no use is taken to be so for this long.
 const REMEMBERED: u64 = 500 * MS;
 /// So much has to be owed for a turn.
@@ -52,6 +55,8 @@ pub(in crate::sharing) struct Account {
     pub(in crate::sharing) last: u64,
     /// Until when its turns are long, because their ends have to be waited for.
     pub(in crate::sharing) unsure_until: u64,
+    /// When it last wanted the device.
+    pub(in crate::sharing) wanted_at: u64,
     /// It may start without a turn: it owes nothing, and nobody but the holder wants the device.
     pub(in crate::sharing) free: bool,
 }
@@ -88,7 +93,7 @@ pub(super) fn forgive(contenders: &mut [Contender], one: &Contender, lasted: u64
 
 /// Whose turn is next, of several who want the device.
 pub(super) fn pick(now: u64, contenders: &mut [Contender]) -> Option<usize> {
-    for contender in contenders.iter_mut().filter(|one| !one.wants) {
+    for contender in contenders.iter_mut().filter(|one| !one.takes_part(now)) {
         // Who has nothing to do saves nothing up; what it owes, it owes.
         contender.account.deficit = contender.account.deficit.min(0);
     }
@@ -101,10 +106,23 @@ pub(super) fn pick(now: u64, contenders: &mut [Contender]) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// Takes note of whose estimates are of no use.
-pub(super) fn note_unsure(now: u64, contenders: &mut [Contender]) {
-    for one in contenders.iter_mut().filter(|one| one.unsure) {
-        one.account.unsure_until = now.saturating_add(REMEMBERED);
+/// Takes note of who wants the device, and of whose estimates are of no use.
+pub(super) fn note(now: u64, contenders: &mut [Contender]) {
+    for one in contenders.iter_mut() {
+        if one.wants {
+            one.account.wanted_at = now;
+        }
+        if one.unsure {
+            one.account.unsure_until = now.saturating_add(REMEMBERED);
+        }
+    }
+}
+
+impl Contender {
+    /// Whether rounds are for it too: it wants the device, or did a moment ago.
+    pub(super) fn takes_part(&self, now: u64) -> bool {
+        self.wants
+            || self.account.wanted_at != 0 && now.saturating_sub(self.account.wanted_at) < PAUSE
     }
 }
 
@@ -127,9 +145,10 @@ impl Account {
 /// Begins new rounds until somebody who wants the device is owed time: all at once, however many that takes.
 fn replenish(now: u64, contenders: &mut [Contender]) {
     let wanting = || contenders.iter().filter(|one| one.wants);
-    let parts: u64 = wanting().map(|one| u64::from(one.part.max(1))).sum();
-    let count = u64::try_from(wanting().count()).unwrap_or(u64::MAX);
-    let longer = wanting().any(|one| one.account.unsure_until > now);
+    let taking = || contenders.iter().filter(|one| one.takes_part(now));
+    let parts: u64 = taking().map(|one| u64::from(one.part.max(1))).sum();
+    let count = u64::try_from(taking().count()).unwrap_or(u64::MAX);
+    let longer = taking().any(|one| one.account.unsure_until > now);
     let turn = if longer { TURN * LONGER } else { TURN };
     let quantum = |one: &Contender| {
         let part = (turn * count).saturating_mul(u64::from(one.part.max(1))) / parts.max(1);
@@ -145,7 +164,7 @@ fn replenish(now: u64, contenders: &mut [Contender]) {
     if rounds == 0 {
         return;
     }
-    for one in contenders.iter_mut().filter(|one| one.wants) {
+    for one in contenders.iter_mut().filter(|one| one.takes_part(now)) {
         let quantum = quantum(one);
         let more = quantum.saturating_mul(rounds);
         one.account.deficit = one
