@@ -41,7 +41,7 @@ impl Siblings {
 
 #[cfg(test)]
 mod tests {
-    use quota_abi::layout::DEVICES;
+    use quota_abi::layout::{DEVICES, Region};
     use quota_abi::policy::{Loan, Row};
     use quota_abi::region::Mapped;
     use quota_abi::sync::Ordering::Relaxed;
@@ -52,8 +52,8 @@ mod tests {
 
     const ONE: usize = 0x5000;
 
-    /// Measured at 100 us a launch, then at 800: what is booked for one. `works`: whether another process does too.
-    fn booked(works: bool, prepare: impl Fn(&Row)) -> u64 {
+    /// One of two processes of a container, and its region.
+    fn one_of_two(prepare: impl Fn(&Row)) -> (Process, &'static Region) {
         let region = Mapped::private().unwrap().get();
         region.header.high_water.store(2, Relaxed);
         let seat = Seat {
@@ -62,9 +62,19 @@ mod tests {
             slot: 1,
             pid: 7,
         };
-        let (model, (process, _, row)) = (Model::new(), Process::seated(500_000, seat));
+        let (process, _, row) = Process::seated(500_000, seat);
         row.active_until.store(FOREVER, Relaxed);
         prepare(row);
+        (process, region)
+    }
+
+    fn whole(row: &Row) {
+        row.loan.store(Loan::new(1_000_000, FOREVER).0, Relaxed);
+    }
+
+    /// Measured at 100 us a launch, then at 800: what is booked for one. `works`: whether another process does too.
+    fn booked(works: bool, prepare: impl Fn(&Row)) -> u64 {
+        let (model, (process, region)) = (Model::new(), one_of_two(prepare));
         let one_by_one = |count, ns| {
             for _ in 0..count {
                 process.launch(&model, ONE, 7, ns);
@@ -88,7 +98,6 @@ mod tests {
 
     #[test]
     fn a_siblings_slices_are_not_booked() {
-        let whole = |row: &Row| row.loan.store(Loan::new(1_000_000, FOREVER).0, Relaxed);
         let (alone, beside) = (booked(false, whole), booked(true, whole));
         assert!((600..900).contains(&alone), "{alone} us");
         assert!((90..200).contains(&beside), "{beside} us");
@@ -98,5 +107,21 @@ mod tests {
     fn where_a_limit_is_waited_for_they_are_charged() {
         let beside = booked(true, |_| ());
         assert!((600..900).contains(&beside), "{beside} us");
+    }
+
+    /// Nobody else wants the device, and another process of the container has booked it for 100 ms.
+    #[test]
+    fn a_device_is_not_booked_far_ahead_by_many() {
+        let waited = |busy: u64| {
+            let (model, (process, region)) = (Model::new(), one_of_two(whole));
+            region.slots[0].busy.store(busy, Relaxed);
+            let (begin, booked) = (model.now(), 100_000_000);
+            process.bucket.book(begin, booked, booked, u64::MAX);
+            process.launch(&model, ONE, 7, 100 * US);
+            (model.now() - begin) / MS
+        };
+        let beside = waited(1 | 1 << DEVICES);
+        assert!((80..100).contains(&beside), "{beside} ms");
+        assert_eq!(waited(0), 0);
     }
 }

@@ -137,21 +137,29 @@ impl Terms {
 
     /// Whether a process of the container has work in flight on the device.
     pub(crate) fn somebody_works(&self) -> bool {
-        self.works_on(|_| true)
+        self.is_busy(DEVICES, |_| true)
     }
 
     /// Whether another one than this has.
     pub(crate) fn siblings_work(&self) -> bool {
-        self.works_on(|other| self.seat.is_some_and(|seat| seat.slot != other))
+        self.is_busy(DEVICES, |other| other)
     }
 
-    fn works_on(&self, counts: impl Fn(usize) -> bool) -> bool {
+    /// Whether another one than this has, or waits to launch some.
+    pub(crate) fn siblings_want(&self) -> bool {
+        self.is_busy(0, |other| other)
+    }
+
+    /// Whether the bit is set of a process that counts, who is told whether that is another one than this.
+    fn is_busy(&self, bits: usize, counts: impl Fn(bool) -> bool) -> bool {
         self.seat.is_some_and(|seat| {
             let used = seat.region.header.high_water.load(Relaxed);
             let used = usize::try_from(used).unwrap_or(usize::MAX);
-            let bit = 1 << (seat.device % DEVICES + DEVICES);
+            let bit = 1 << (seat.device % DEVICES + bits);
             let mut slots = seat.region.slots.iter().take(used).enumerate();
-            slots.any(|(index, slot)| slot.busy.load(Relaxed) & bit != 0 && counts(index))
+            slots.any(|(index, slot)| {
+                slot.busy.load(Relaxed) & bit != 0 && counts(index != seat.slot)
+            })
         })
     }
 

@@ -18,6 +18,9 @@ use crate::terms::{Account, Doing, Whose};
 use crate::thread::Thread;
 use crate::waits::Wait;
 
+/// How far ahead processes of one container book a device that nobody else wants, all together, ns. So each has work in flight for a
+/// while and what is longer than that runs alone, is measured alone, and is not eight times in the way of whoever comes.
+const AHEAD: u64 = 20_000_000;
 /// The longest wait for a turn with nothing in flight, ns: a daemon that lives deals it sooner, unless somebody's kernel is longer than that.
 const LONGEST_TURN: u64 = 30_000_000_000;
 /// The shortest sleep of a launch that looks for the end of what is in flight, ns.
@@ -46,6 +49,9 @@ impl Account {
     /// Books the device, if it is the container's turn and there is room in it.
     fn book(self, now: u64, least: i64, most: i64) -> Option<i64> {
         let until = match self.whose(now) {
+            Whose::Anybodys if self.rate.is_whole() && self.terms.siblings_want() => {
+                now.saturating_add(AHEAD)
+            }
             Whose::Anybodys => u64::MAX,
             Whose::Ours { until, .. } if until > now => until,
             Whose::Ours { .. } | Whose::Others { .. } => return None,
@@ -109,10 +115,11 @@ impl Engine {
                     continue;
                 }
             }
-            let until = if flying {
-                self.look_for_the_end(place, now)
-            } else {
-                deadline
+            let until = match account.whose(now) {
+                _ if flying => self.look_for_the_end(place, now),
+                // Until half of what is booked has run.
+                Whose::Anybodys => now + account.bucket.ends_at(now).saturating_sub(now) / 2 + NAP,
+                Whose::Ours { .. } | Whose::Others { .. } => deadline,
             };
             self.end_turn(gpu, place, now);
             // A daemon that dies deals no more, and says no more that it lives.
@@ -185,7 +192,12 @@ impl Engine {
     /// dead. It is forgotten.
     fn forgets_bookings(&self, place: Place<'_>, now: u64) -> bool {
         let account = place.account;
-        matches!(account.whose(now), Whose::Ours { until, .. } if until > now)
+        let may_book = match account.whose(now) {
+            Whose::Anybodys => true,
+            Whose::Ours { until, .. } => until > now,
+            Whose::Others { .. } => false,
+        };
+        may_book
             && account.bucket.ends_at(now) > now + BEYOND
             && !account.terms.somebody_works()
             && account.bucket.forget_bookings()

@@ -74,10 +74,11 @@ impl Rate {
         }
     }
 
-    /// Whether it is the whole device.
+    /// Whether it is the whole device, or all but a millionth of it: what a daemon gives as an own rate, because a whole one would
+    /// be no rate, is no reason to wait either.
     #[must_use]
     pub const fn is_whole(self) -> bool {
-        self.0 == 1_000_000
+        self.0 >= 999_999
     }
 
     /// Parts per million.
@@ -745,7 +746,8 @@ mod tests {
     fn the_whole_device_is_a_rate_where_it_is_imposed() {
         let bucket = Bucket::default();
         let whole = Rate::up_to_whole(2_000_000);
-        assert!(whole.is_whole() && !Rate::up_to_whole(999_999).is_whole());
+        assert!(whole.is_whole() && Rate::up_to_whole(999_999).is_whole());
+        assert!(!Rate::up_to_whole(999_998).is_whole());
         assert_eq!(Rate::up_to_whole(0).ppm(), 1);
         bucket.impose(BEGIN, whole);
         bucket.charge(100 * MS_GPU);

@@ -3,6 +3,7 @@
 use super::{Cell, limit, weight, work};
 use crate::cell::Tenant;
 use crate::params::SECOND;
+use crate::workload;
 
 pub(super) fn cells() -> Vec<Cell> {
     let mut cells = three();
@@ -71,6 +72,15 @@ fn processes() -> Vec<Cell> {
         if name == "200ms" {
             cell.warm_up = 20 * SECOND;
         }
+        cells.push(cell);
+        // Beside one that is idle, all of it.
+        let tenants = vec![
+            Tenant::of(weight(50), 8, &work(name)),
+            Tenant::new(weight(50), workload::idle()),
+        ];
+        let name_idle = format!("processes-weights/{name}+idle/50x8+50");
+        let mut cell = Cell::new(name_idle, tenants, &[1000.0]).full();
+        cell.asked.push(None);
         cells.push(cell);
         // And alone, all processes on one bucket.
         let tenants = vec![Tenant::of(limit(30), 8, &work(name))];
