@@ -202,7 +202,7 @@ fn place(output: &Path, kind: &Kind) -> PathBuf {
 }
 
 fn put(path: &Path, spec: &Spec) -> anyhow::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = write::folder(path);
     let hint = "be root, or name another directory with --output";
     write::directory(folder)
         .with_context(|| format!("cannot make the directory {}; {hint}", folder.display()))?;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::DIRECTORIES;
 use super::kind::Kind;
 use super::spec::{Device, Spec};
+use super::write;
 use crate::attach;
 use crate::config::Source;
 use crate::exit::Stop;
@@ -188,8 +189,7 @@ pub(super) fn other_with<'a>(
     file: &Path,
     devices: &'a [Device],
 ) -> Option<(PathBuf, &'a str)> {
-    let directory = file.parent().unwrap_or(Path::new("."));
-    let others = files(directory)
+    let others = files(write::folder(file))
         .into_iter()
         .filter(|other| other.file_name() != file.file_name());
     others.into_iter().find_map(|other| {
@@ -280,7 +280,7 @@ mod tests {
     use super::super::edits::{Common, Preload};
     use super::*;
 
-    fn write(directory: &Path, file: &str, state: &Path, names: &[&str]) {
+    fn file(directory: &Path, file: &str, state: &Path, names: &[&str]) {
         let common = Common {
             state,
             library: Path::new("/proc/self/exe"),
@@ -296,9 +296,9 @@ mod tests {
     fn the_last_directory_counts_and_what_is_twice_in_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let [low, high, state] = ["low", "high", "state"].map(|name| folder.path().join(name));
-        write(&low, "one.json", &state, &["a", "b"]);
-        write(&high, "two.json", &state, &["b", "c"]);
-        write(&high, "three.json", &state, &["c"]);
+        file(&low, "one.json", &state, &["a", "b"]);
+        file(&high, "two.json", &state, &["b", "c"]);
+        file(&high, "three.json", &state, &["c"]);
         fs::write(
             high.join("other.json"),
             r#"{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[]}"#,
@@ -345,9 +345,9 @@ mod tests {
     fn what_is_twice_in_one_directory_is_nowhere() {
         let folder = tempfile::tempdir().unwrap();
         let [low, high, state] = ["low", "high", "state"].map(|name| folder.path().join(name));
-        write(&low, "one.json", &state, &["a"]);
-        write(&low, "two.json", &state, &["a"]);
-        write(&high, "three.json", &state, &["a"]);
+        file(&low, "one.json", &state, &["a"]);
+        file(&low, "two.json", &state, &["a"]);
+        file(&high, "three.json", &state, &["a"]);
         let found = look(&Kind::default(), &[low.clone(), high.clone()]);
         assert_eq!(found[0].file, high.join("three.json"));
         let told = found[0].problems.join("; ");

@@ -56,7 +56,7 @@ impl Publisher {
         };
         let without =
             |wrong: String| format!("no devices are published in {}: {wrong}", folder.display());
-        write::directory(folder).map_err(|error| without(error.to_string()))?;
+        write::directory(folder).map_err(|error| without(said(&error)))?;
         let library = shim::find(library.as_deref()).map_err(|stop| without(stop.to_string()))?;
         if let Some(trouble) = trouble_with(&library) {
             tracing::warn!("{trouble}");
@@ -100,7 +100,7 @@ impl Publisher {
                 );
             }
             Err(error) => {
-                let why = error.to_string();
+                let why = said(&error);
                 let before = self.missing.lock().insert(name.into(), why.clone());
                 if before.as_ref() != Some(&why) {
                     tracing::error!(
@@ -191,6 +191,16 @@ impl Publisher {
     }
 }
 
+/// An error, with its mend where it is a unit's own view of the file system that may not be written.
+fn said(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => format!(
+            "{error}; where the daemon is a unit of systemd, make the directory, name it in ReadWritePaths= (systemctl edit gpu-quota), and restart it"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 /// The containers of this kind that have a file of their own in a directory.
 fn published(folder: &Path, kind: &Kind) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -211,5 +221,21 @@ fn forget(kind: &Kind, state: &Path) {
                 let _ = fs::remove_file(&path);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_file_system_is_told_with_its_mend() {
+        let told = |code| said(&io::Error::from_raw_os_error(code));
+        assert!(told(30).contains("ReadWritePaths="), "EROFS: {}", told(30));
+        assert!(
+            !told(28).contains("ReadWritePaths="),
+            "ENOSPC: {}",
+            told(28)
+        );
     }
 }

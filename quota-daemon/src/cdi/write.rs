@@ -17,6 +17,16 @@ pub(super) fn directory(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
+/// Where a file lies: `.` for a mere name.
+pub(super) fn folder(file: &Path) -> &Path {
+    let above = file.parent().unwrap_or(Path::new("/"));
+    if above.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        above
+    }
+}
+
 /// Puts a file in place, for all to read and nobody but its owner to write. One that says the same is left as it is: running
 /// containers may have it mounted.
 ///
@@ -97,6 +107,13 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         atomically(&path, b"two").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o644);
+    }
+
+    #[test]
+    fn a_mere_name_lies_here() {
+        for (file, expected) in [("a.json", "."), ("b/a.json", "b"), ("/a.json", "/")] {
+            assert_eq!(folder(Path::new(file)), Path::new(expected));
+        }
     }
 
     #[test]
