@@ -16,6 +16,7 @@ pub mod kind;
 pub mod list;
 mod owner;
 pub mod publish;
+mod scan;
 pub mod spec;
 mod write;
 

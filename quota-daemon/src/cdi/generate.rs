@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::edits::{Common, Preload, trouble_with};
 use super::kind::{Kind, check_device};
-use super::list::other_with;
+use super::scan::other_with;
 use super::spec::{Device, Spec};
 use super::{keep, write};
 use crate::config::{Config, Source};
