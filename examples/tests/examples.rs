@@ -139,11 +139,6 @@ fn the_demo_holds_every_quota() {
             "5",
         ])
         .current_dir(workspace())
-        // The outer cargo may hold the usual target directory.
-        .env(
-            "CARGO_TARGET_DIR",
-            workspace().join("target/dist-dev-build"),
-        )
         .env_remove("RUSTFLAGS");
     let output = run(&mut command, Duration::from_secs(900));
     let text = text(&output);

@@ -6,8 +6,10 @@ mod limit;
 use std::io::{IsTerminal, stderr};
 
 pub use limit::{Limiter, allowed, suppressed};
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::{Subscriber, time::SystemTime};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::config::LogFormat;
 use crate::table;
@@ -20,12 +22,12 @@ const JOURNAL: &str = "JOURNAL_STREAM";
 /// # Errors
 /// The filter makes no sense, or there is a log already.
 pub fn start(format: LogFormat, filter: &str) -> Result<(), String> {
-    let filter = EnvFilter::builder()
-        .parse(filter)
+    let filter: Targets = filter
+        .parse()
         .map_err(|error| format!("log: {filter:?}: {error}"))?;
     let lines = Subscriber::builder()
         .with_writer(stderr)
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_target(false);
     let set = match settled(format) {
         LogFormat::Json => tracing::subscriber::set_global_default(
@@ -33,16 +35,22 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), String> {
                 .json()
                 .flatten_event(true)
                 .with_timer(SystemTime)
-                .finish(),
+                .finish()
+                .with(filter),
         ),
         LogFormat::Journald => tracing::subscriber::set_global_default(
-            lines.with_ansi(false).event_format(journal::Lines).finish(),
+            lines
+                .with_ansi(false)
+                .event_format(journal::Lines)
+                .finish()
+                .with(filter),
         ),
         LogFormat::Human | LogFormat::Auto => tracing::subscriber::set_global_default(
             lines
                 .with_ansi(is_coloured())
                 .with_timer(SystemTime)
-                .finish(),
+                .finish()
+                .with(filter),
         ),
     };
     set.map_err(|_| "log: it is set up already".to_owned())

@@ -3,6 +3,7 @@
 #
 #   bash tests/clients/run.sh            every check
 #   bash tests/clients/run.sh numba ...  those whose name contains a word
+#   bash tests/clients/run.sh --fetch    none: only what they need is fetched
 #
 # Needs the artefacts in target/dist (`cargo xtask dist`; DIST=folder for others), python3 with venv, and apt-get on Debian for nvtop.
 # What is fetched goes to target/clients-venv and target/clients-nvtop; nothing is installed outside target/.
@@ -58,10 +59,11 @@ install_nvtop() {
     "$nvtop/usr/bin/nvtop" --version >/dev/null || die "nvtop does not start; it needs libncursesw6 and libsystemd0"
 }
 
-[ -e "$DIST/lib/libquota_shim.so" ] || die "$DIST has no artefacts; run cargo xtask dist"
 mkdir -p "$root/target"
 install_wheels
 install_nvtop
+[ "${1:-}" != --fetch ] || exit 0
+[ -e "$DIST/lib/libquota_shim.so" ] || die "$DIST has no artefacts; run cargo xtask dist"
 export NVTOP=$nvtop/usr/bin/nvtop
 # A /dev/shm of their own, where that is allowed: nothing is left behind, and nobody else's group or simulation is met.
 if unshare --mount true 2>/dev/null; then

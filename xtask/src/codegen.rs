@@ -38,8 +38,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     generate::run(&workspace::root(), args.check)
 }
 
-/// Builds xtask again with what `codegen` needs, in a target directory of its own so that the two builds do not
-/// replace each other, and runs that.
+/// Builds xtask again with what `codegen` needs, and runs that.
 ///
 /// # Errors
 ///
@@ -47,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 #[cfg(not(feature = "codegen"))]
 pub fn run(args: &Args) -> anyhow::Result<()> {
     use anyhow::Context as _;
-    let mut cargo = workspace::cargo(&workspace::target().join("codegen/build"));
+    let mut cargo = workspace::cargo(&workspace::cargo_target());
     cargo.args([
         "run",
         "--quiet",

@@ -136,14 +136,12 @@ fn serve(gpu: &Gpu, dist: &Path) -> Result<Daemon> {
 }
 
 fn build_tenant(args: &dist::Args) -> Result<PathBuf> {
-    let target_dir = dist::target_dir(args);
-    let profile = if args.dev { "dist-dev" } else { "dist" };
-    let mut cargo = workspace::cargo(&target_dir);
-    cargo.args(["build", "--profile", profile]);
+    let mut cargo = workspace::cargo(&dist::target_dir(args));
+    cargo.args(["build", "--profile", dist::profile(args)]);
     cargo.args(workspace::verbosity());
     cargo.args(["--package", "quota-examples", "--bin", "tenant"]);
     workspace::run(&mut cargo)?;
-    Ok(target_dir.join(profile).join("tenant"))
+    Ok(dist::built(args).join("tenant"))
 }
 
 /// Which GPU the tenants use.

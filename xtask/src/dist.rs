@@ -7,8 +7,8 @@
 //! target/dist/sim/libnvidia-ml.so.1       its management library (and libnvidia-ml.so)
 //! ```
 //!
-//! Cargo's own files go to `target/dist-build`: a profile named `dist` would write into
-//! `target/dist`, and a shared target directory would wait for a running `cargo test`.
+//! Cargo's own files of a release build go to `target/dist-build`, since a profile named `dist` would write into `target/dist`;
+//! those of a build for tests go where `cargo test` has its own, which then builds nothing again.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -102,7 +102,7 @@ pub fn build(args: &Args) -> Result<PathBuf> {
         cargo.arg("build");
         cargo
     };
-    cargo.args(["--profile", name]);
+    cargo.args(["--profile", profile(args)]);
     cargo.args(workspace::verbosity());
     for package in PACKAGES {
         cargo.args(["--package", package]);
@@ -110,9 +110,9 @@ pub fn build(args: &Args) -> Result<PathBuf> {
     workspace::run(&mut cargo)?;
 
     let built = if args.portable {
-        target_dir.join(portable::TRIPLE).join(name)
+        target_dir.join(portable::TRIPLE).join("dist")
     } else {
-        target_dir.join(name)
+        built(args)
     };
     for artefact in &ARTEFACTS {
         install(
@@ -137,7 +137,7 @@ fn library_for(machine: &str) -> Result<PathBuf> {
     let triple = format!("{machine}-unknown-linux-gnu");
     portable::check_target(&triple)?;
     let folder = workspace::target().join(format!("dist-{machine}"));
-    let target_dir = workspace::target().join("dist-portable-build");
+    let target_dir = target_dir(&Args::default());
     let began = SystemTime::now();
     let _lock = workspace::lock(&workspace::target().join(format!(".dist-{machine}.lock")))?;
     let mut cargo = portable::cargo(&target_dir, &triple)?;
@@ -151,15 +151,26 @@ fn library_for(machine: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where cargo keeps its own files for this build.
+/// Where cargo keeps its own files for this build. The portable one has a folder of its own there, and what runs while building is
+/// the same for both.
 #[must_use]
 pub fn target_dir(args: &Args) -> PathBuf {
-    let name = match (args.dev, args.portable) {
-        (true, _) => "dist-dev-build",
-        (false, true) => "dist-portable-build",
-        (false, false) => "dist-build",
-    };
-    workspace::target().join(name)
+    if args.dev {
+        return workspace::cargo_target();
+    }
+    workspace::target().join("dist-build")
+}
+
+/// The profile of this build.
+#[must_use]
+pub fn profile(args: &Args) -> &'static str {
+    if args.dev { "dev" } else { "dist" }
+}
+
+/// Where a build for this machine puts its results.
+#[must_use]
+pub fn built(args: &Args) -> PathBuf {
+    target_dir(args).join(if args.dev { "debug" } else { "dist" })
 }
 
 /// Copies `from` over `to` unless they are equal already. A reader of `to` sees the whole old

@@ -68,10 +68,9 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn test(arguments: &[&str]) -> Command {
-    // Shares what `cargo xtask dist --dev` has built already.
-    let mut cargo = workspace::cargo(&workspace::target().join("dist-dev-build"));
+    let mut cargo = workspace::cargo(&workspace::cargo_target());
     cargo.arg("test").args(workspace::verbosity());
-    cargo.args(["--profile", "dist-dev", "--package", "quota-daemon"]);
+    cargo.args(["--package", "quota-daemon"]);
     cargo.args(["--test", "fuzz"]);
     if !arguments.is_empty() {
         cargo.arg("--").args(arguments);

@@ -30,6 +30,12 @@ pub fn target() -> PathBuf {
     root().join("target")
 }
 
+/// Where cargo keeps its own files when nobody says otherwise.
+#[must_use]
+pub fn cargo_target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(target, |folder| root().join(folder))
+}
+
 /// A `cargo` command in the workspace root with its own target directory.
 ///
 /// Variables that the outer cargo set for this program (package names, the dynamic loader's

@@ -112,8 +112,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 pub fn log(text: &str) -> Result<String, String> {
     let levels = ["off", "error", "warn", "info", "debug", "trace"];
     let directives = text.contains(['=', ',']);
-    // The filter's parser cuts text at places that may lie within a character.
-    let known = text.is_ascii() && tracing_subscriber::EnvFilter::try_new(text).is_ok();
+    // The filter's parser takes empty parts, too.
+    let whole = text.split([',', '=']).all(|part| !part.is_empty());
+    let known = whole && text.parse::<tracing_subscriber::filter::Targets>().is_ok();
     if (directives && known) || levels.contains(&text) {
         return Ok(text.into());
     }
