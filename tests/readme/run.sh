@@ -49,12 +49,12 @@ while at < len(lines):
 sys.exit(0 if count else "README.md has no code block")
 PYTHON
 
-built=$(ls -A target 2>/dev/null | tr '\n' ' ')
+built=$(ls -A target 2>/dev/null || true)
 echo "HOME: empty"
 if [ -z "$built" ]; then
     echo "target: empty, so all is built"
 else
-    echo "target not empty: followed with what is built ($built)"
+    echo "target not empty: followed with what is built (${built//$'\n'/ })"
 fi
 
 # One block, as typed into a shell that stops at a failure and says what it does.
