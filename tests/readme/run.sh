@@ -41,7 +41,7 @@ while at < len(lines):
         end = lines.index("```", at + 1)
         folder = pathlib.Path(sys.argv[1], f"block-{at + 1:04}")
         folder.mkdir()
-        (folder / "commands").write_text("\n".join(lines[at + 1:end]) + "\n")
+        (folder / "commands").write_text("PS4='[$SECONDS s] $ '; set -x\n" + "\n".join(lines[at + 1:end]) + "\n")
         (folder / "mark").write_text(mark[1])
         (folder / "text").write_text(mark[2])
         at, count = end, count + 1
@@ -63,7 +63,7 @@ follow() {
     if [ "$(cat "$1/mark")" = run ]; then
         alone=(unshare --mount --pid --mount-proc --fork --kill-child --propagation private sh -c 'mount -t tmpfs tmpfs /dev/shm && exec "$@"' -)
     fi
-    PS4='[$SECONDS s] \$ ' timeout 2700 "${alone[@]}" bash -ex "$1/commands" </dev/null 2>&1 | tee "$1/output"
+    timeout 2700 "${alone[@]}" bash -e "$1/commands" </dev/null 2>&1 | tee "$1/output"
 }
 
 ran=0
