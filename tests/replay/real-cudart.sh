@@ -11,4 +11,5 @@ cd "$(dirname "$0")/../.."
 tests/replay/fetch-driver.sh target/real-driver
 tests/replay/fetch-cudart.sh target/cudart
 [ ! -e target/dist/lib/libquota_shim.so ] || export GPU_QUOTA_DIST="${GPU_QUOTA_DIST:-$PWD/target/dist}"
-GPU_QUOTA_TEST_REAL=required cargo test --package quota-tests --test cudart -- --nocapture --test-threads=1
+# All of the workspace, and this test of it: then nothing is built again for other features of a dependency.
+GPU_QUOTA_TEST_REAL=required cargo test --workspace --test cudart -- --nocapture --test-threads=1

@@ -13,4 +13,5 @@ for library in target/real-driver/*/libcuda.so.1; do
     cargo xtask coverage --driver "$library"
 done
 [ ! -e target/dist/lib/libquota_shim.so ] || export GPU_QUOTA_DIST="${GPU_QUOTA_DIST:-$PWD/target/dist}"
-GPU_QUOTA_TEST_REAL=required cargo test --package quota-tests --test replay -- --nocapture --test-threads=1
+# All of the workspace, and this test of it: then nothing is built again for other features of a dependency.
+GPU_QUOTA_TEST_REAL=required cargo test --workspace --test replay -- --nocapture --test-threads=1
