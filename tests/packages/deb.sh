@@ -102,6 +102,8 @@ left() { comm -13 <(echo "$before") <(cd "$root" && find . -xdev | sort) | grep 
 [ "$(left)" = ./etc/gpu-quota/config.toml ] || fail "left after remove: $(left)"
 [ -z "$(find "$root/run" -mindepth 1 ! -path "$root/run/cdi")" ] || fail "left in /run: $(find "$root/run")"
 ok "removed: the configuration is left"
+install -D /dev/null "$root/etc/cdi/gpu-quota.io-container.json"
 dpkg_here --purge gpu-quota
+rmdir "$root/etc/cdi" || fail "devices are left after purge"
 [ -z "$(left)" ] && [ ! -e "$root/etc/gpu-quota" ] || fail "left after purge: $(left)"
 ok "purged: nothing is left"
