@@ -24,6 +24,8 @@ pub(crate) struct Settler {
     /// its passing, since the reference was last replaced. Nothing seen is all zeros, as everything is at first here: so
     /// the engine takes no room in the file.
     ahead: Option<i64>,
+    /// The same since the context was last another one: of spans that never find their stream empty the other says little.
+    steady: Option<i64>,
     /// Where the last look at the markers broke off, plus 1; 0: nowhere.
     broke_off: usize,
 }
@@ -43,6 +45,8 @@ pub(crate) struct Settled {
     pub(crate) missed_by: Option<i64>,
     /// When it ended, by the host's clock.
     pub(crate) ended: u64,
+    /// When it began and ended, by the host's clock, others' part included.
+    pub(crate) on_host: (u64, u64),
 }
 
 impl Settler {
@@ -53,6 +57,7 @@ impl Settler {
             offset: 0,
             end: 0,
             ahead: None,
+            steady: None,
             broke_off: 0,
         }
     }
@@ -101,6 +106,8 @@ impl Settler {
         self.end = self.end.max(begin + measured);
         let recorded = i64::try_from(marker.opened()).unwrap_or(i64::MAX);
         let ahead = begin.saturating_sub(recorded);
+        let steady = self.steady.map_or(ahead, |least| least.min(ahead));
+        self.steady = Some(steady);
         let ahead = self.ahead.map_or(ahead, |least| least.min(ahead));
         self.ahead = Some(ahead);
         let ended = begin.saturating_add(measured).saturating_sub(ahead);
@@ -110,6 +117,8 @@ impl Settler {
             OthersHad::Part(theirs) => (theirs.min(measured), false),
             OthersHad::Unknown => (0, true),
         };
+        let host = |axis: i64| axis.saturating_sub(steady).max(0).unsigned_abs();
+        let on_host = (host(begin), host(begin.saturating_add(measured)));
         let (measured, fresh) = (measured - theirs, (fresh - theirs).max(0));
 
         let mut points = [(0, 0); POINTS];
@@ -136,6 +145,7 @@ impl Settler {
             missed_by: (!contended && theirs == 0)
                 .then(|| measured.saturating_sub(evidence.estimate)),
             ended: ended.max(0).unsigned_abs(),
+            on_host,
         })
     }
 
@@ -152,7 +162,8 @@ impl Settler {
                 let newer = marker.swap_begin(Some(event))?;
                 self.reference = Some((context, newer));
                 self.offset = begin;
-                // The two clocks drift.
+                // The two clocks drift, by less than this.
+                self.steady = self.steady.map(|ahead| ahead + distance / 10_000);
                 self.ahead = None;
             }
             return Some(begin);
@@ -163,6 +174,7 @@ impl Settler {
         self.reference = Some((context, marker.swap_begin(None)?));
         self.offset = self.end + FAR;
         self.ahead = None;
+        self.steady = None;
         Some(self.offset)
     }
 }

@@ -7,6 +7,7 @@ use crate::device::OthersHad;
 use crate::engine::Engine;
 use crate::gate::Place;
 use crate::gpu::{Gpu, Passed};
+use crate::siblings::cover;
 use crate::terms::Whose;
 use crate::thread::Thread;
 
@@ -69,7 +70,11 @@ impl Engine {
                             device.missed_by(missed);
                         }
                         ended = settled.ended.min(now);
-                        account.bucket.settle(estimate, settled.charge);
+                        let covered = cover(account.terms, settled.on_host, now);
+                        // What others of the container were charged for is not charged again, but no less than was thought.
+                        let charge = settled.charge;
+                        let charge = charge.min(estimate).max(charge - covered);
+                        account.bucket.settle(estimate, charge);
                         if let Some(range) = settled.launch {
                             let shape = marker.shape.load(Relaxed);
                             let function = marker.function.load(Relaxed);
@@ -90,7 +95,7 @@ impl Engine {
                             if !contended || account.bucket.typical(kind) == 0 {
                                 account.bucket.learn(kind, range.1);
                             }
-                            if settled.waited {
+                            if settled.waited && !siblings {
                                 self.costs.note_waiting(shape);
                             }
                         }

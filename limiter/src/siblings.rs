@@ -7,10 +7,41 @@
 
 use quota_abi::sync::{AtomicU64, Ordering::Relaxed};
 
-use crate::terms::Account;
+use crate::terms::{Account, Terms};
 
 /// What was seen so shortly before a span was opened, ns, was there when it was.
 const BEFORE: u64 = 200_000;
+
+/// In the word that processes share: who moved it.
+const SLOT: u64 = (1 << 10) - 1;
+/// A time so far ahead of the clock is damage, ns.
+const DAMAGE: u64 = 1_000_000_000;
+
+/// Takes note that this process had work on a device from a time to another, by the host's clock. Tells how much of that others of the container
+/// are known to have had work there too, ns: that time has been charged already. Work is seen to have ended in about the order in which it did, so
+/// the furthest end says enough.
+pub(crate) fn cover(terms: &Terms, (begin, end): (u64, u64), now: u64) -> i64 {
+    let Some(seat) = terms.seat else {
+        return 0;
+    };
+    let Some(row) = seat.region.devices.get(seat.device) else {
+        return 0;
+    };
+    let own = (u64::try_from(seat.slot).unwrap_or(0) + 1) & SLOT;
+    let end = end.min(now);
+    let before = row.covered.load(Relaxed);
+    let (until, whose) = match before & !SLOT {
+        until if until > now.saturating_add(DAMAGE) => (0, 0),
+        until => (until, before & SLOT),
+    };
+    if until < end & !SLOT {
+        row.covered.store(end & !SLOT | own, Relaxed);
+    }
+    if whose == own {
+        return 0;
+    }
+    i64::try_from(until.min(end).saturating_sub(begin)).unwrap_or(0)
+}
 
 /// When any were last seen to have work in flight, where the container's rate is the whole device. 0: never.
 #[derive(Debug)]
@@ -46,9 +77,10 @@ mod tests {
     use quota_abi::region::Mapped;
     use quota_abi::sync::Ordering::Relaxed;
 
+    use super::cover;
     use crate::gpu::Gpu;
     use crate::model::{FOREVER, MS, Model, Process, US};
-    use crate::terms::Seat;
+    use crate::terms::{Seat, Terms};
 
     const ONE: usize = 0x5000;
 
@@ -123,5 +155,35 @@ mod tests {
         let beside = waited(1 | 1 << DEVICES);
         assert!((80..100).contains(&beside), "{beside} ms");
         assert_eq!(waited(0), 0);
+    }
+
+    /// Two of three milliseconds that one had were another's too.
+    #[test]
+    fn what_two_had_is_charged_once() {
+        let region = Mapped::private().unwrap().get();
+        let seat = |slot| Seat {
+            region,
+            device: 0,
+            slot,
+            pid: 7,
+        };
+        let terms = |slot| Terms {
+            bucket: Box::leak(Box::default()),
+            own: None,
+            rule: None,
+            seat: Some(seat(slot)),
+        };
+        let (one, other) = (terms(1), terms(2));
+        let at = |ms: u64| (1 << 30) + ms * 1024 * 1024;
+        let ms = 1024 * 1024;
+        assert_eq!(cover(&one, (at(0), at(5)), at(6)), 0);
+        assert_eq!(cover(&other, (at(3), at(6)), at(6)), 2 * ms);
+        // One's own is not another's, nor is what nobody had.
+        assert_eq!(cover(&other, (at(4), at(7)), at(7)), 0);
+        assert_eq!(cover(&one, (at(8), at(9)), at(9)), 0);
+        // Damage is nothing, and does not last.
+        region.devices[0].covered.store(u64::MAX, Relaxed);
+        assert_eq!(cover(&one, (at(9), at(10)), at(10)), 0);
+        assert_eq!(cover(&other, (at(9), at(11)), at(11)), ms);
     }
 }

@@ -47,6 +47,8 @@ pub struct DeviceRow {
     pub rest: AtomicU64,
     /// Requests for memory that were refused.
     pub denials: AtomicU64,
+    /// Up to when, `CLOCK_MONOTONIC` ns, a process was seen to have had work on the device; in the lowest ten bits its slot plus 1.
+    pub covered: AtomicU64,
 }
 
 /// One process. `owner` is the lock: see [`crate::slots`].
@@ -134,6 +136,7 @@ const _: () = {
     assert!(offset_of!(Header, waits) == 40);
     assert!(offset_of!(DeviceRow, rest) == 8);
     assert!(offset_of!(DeviceRow, denials) == 16);
+    assert!(offset_of!(DeviceRow, covered) == 24);
     assert!(offset_of!(SlotRow, namespace) == 8);
     assert!(offset_of!(SlotRow, image) == 16);
     assert!(offset_of!(SlotRow, busy) == 24);
