@@ -29,7 +29,7 @@ impl Owner {
             return Self::Other(format!("of the kind {}", spec.kind));
         }
         match writer(&spec) {
-            Some(writer) if writer == state => Self::Us,
+            Some(writer) if same(&writer, state) => Self::Us,
             Some(writer) if lives(&writer) => {
                 Self::Other(format!("of the daemon at {}", writer.display()))
             }
@@ -53,6 +53,12 @@ fn writer(spec: &Spec) -> Option<PathBuf> {
         .into_iter()
         .find(|mount| Path::new(&mount.container_path) == socket)?;
     Some(Path::new(&mount.host_path).parent()?.parent()?.into())
+}
+
+/// `/var/run` is `/run` on most hosts, and a daemon's own lock would keep it from its own files.
+fn same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+    one == other || real(one) == real(other)
 }
 
 /// A daemon keeps its directory locked as long as it lives.
@@ -96,6 +102,9 @@ mod tests {
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
         let other = format!("of the daemon at {}", theirs.display());
         assert_eq!(of(&path), Owner::Other(other));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&theirs, &link).unwrap();
+        assert_eq!(Owner::of(&path, &kind, &link), Owner::Us, "by another path");
         drop(lock);
         assert_eq!(of(&path), Owner::Nobody);
         let longer: Kind = "gpu-quota.io/container_x".parse().unwrap();
