@@ -213,8 +213,8 @@ fn eight_processes_have_what_one_has_with_kernels_of_5_ms() {
     eight_against_one("kernel:5000000", if full() { 10 } else { 2 }, 15.0);
 }
 
-/// Known to miss what is promised (about 89 against 11 %, which the strict bound fails): each of the eight gets as many kernels in
-/// as the one does. What this holds is that the one is not starved.
+/// Known to miss what is promised in its first seconds (89 against 11 %; 59 against 41 % over the first 40 s, which the strict bound fails): what the
+/// eight start before any of them knows how long a kernel is takes seconds to run. What this holds is that the one is not starved.
 #[test]
 fn eight_processes_do_not_starve_one_with_kernels_of_200_ms() {
     eight_against_one("kernel:200000000", if full() { 10 } else { 4 }, 45.0);
