@@ -67,7 +67,7 @@ impl Evidence<'_> {
     /// The same where other containers had work on the device, whose slices are in the measurement: it proves only a maximum.
     pub(crate) fn charge_in_contention(&self, fresh: i64) -> i64 {
         let shared = (self.measured - fresh).max(0);
-        self.estimate.min((self.most() - shared).max(0))
+        self.estimate.min((self.measured - shared).max(0))
     }
 
     /// What is charged in the end, if `fresh` of the measured time had not been charged already to work

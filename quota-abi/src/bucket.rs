@@ -46,6 +46,11 @@ pub enum Kind {
 /// Bursts that are saved up while others have the device: as long as one of their kernels may take beyond their turn, and a turn.
 const AFTER_OTHERS: i64 = 30;
 
+/// The most that is saved up then.
+fn saving(rate: Rate) -> i64 {
+    rate.burst().saturating_mul(AFTER_OTHERS)
+}
+
 /// The most that one charge can take from the level: it cannot overflow.
 const MOST_CHARGED: i64 = 100_000_000_000;
 
@@ -146,7 +151,8 @@ pub struct Bucket {
     rate: AtomicU32,
     /// Waiting threads sleep on this word; whoever changes a limit increments and wakes.
     wake: AtomicU32,
-    /// Until when `rate` holds without being confirmed.
+    /// Where the processes agree on the rate: until when it holds without being confirmed. Where a daemon says it: what was saved up
+    /// beyond a burst while others had the device; no such time is as small.
     rate_until: AtomicU64,
     /// When all that was admitted will have run, if the device does nothing else: see [`Bucket::book`].
     ends_at: AtomicU64,
@@ -227,7 +233,7 @@ impl Bucket {
     pub fn refill(&self, now: u64, own: Rate) -> i64 {
         let last = self.refilled_at.load(Relaxed);
         let rate = self.agree(now, own);
-        self.fill(last, now, rate, own, 1)
+        self.fill(last, now, rate, own, own.burst())
     }
 
     /// The same for one whose work in flight took longer than it was charged for: what was earned while it ran will be charged for it, and is
@@ -235,7 +241,7 @@ impl Bucket {
     pub fn refill_after_own(&self, now: u64, own: Rate) -> i64 {
         let last = self.refilled_at.load(Relaxed);
         let rate = self.agree(now, own);
-        self.fill(last, now, rate, own, AFTER_OTHERS)
+        self.fill(last, now, rate, own, saving(own))
     }
 
     /// The same where one authority says what the rate is: taken up at once, in whatever direction. The time since the last
@@ -246,7 +252,18 @@ impl Bucket {
         if self.rate.load(Relaxed) != rate.ppm() {
             self.rate.store(rate.ppm(), Relaxed);
         }
-        self.fill(last, now, before.min(rate), rate, 1)
+        if before > rate {
+            // What a higher rate saved up is not for a lower one.
+            let _ = self.level.fetch_update(Relaxed, Relaxed, |level| {
+                (level > rate.burst()).then_some(rate.burst())
+            });
+        }
+        let saved = self.saved(rate);
+        let level = self.fill(last, now, before.min(rate), rate, saved.max(rate.burst()));
+        if saved != 0 {
+            self.save(level, rate);
+        }
+        level
     }
 
     /// The same for one who could not spend anything since the last refill, because others had the device, or its own work took longer than
@@ -254,11 +271,25 @@ impl Bucket {
     pub fn impose_after_others(&self, now: u64, rate: Rate) -> i64 {
         let last = self.refilled_at.load(Relaxed);
         let before = self.rate().unwrap_or(rate);
-        self.fill(last, now, before.min(rate), rate, AFTER_OTHERS)
+        let level = self.fill(last, now, before.min(rate), rate, saving(rate));
+        self.save(level, rate);
+        level
     }
 
-    /// Credits the time since `last` at `rate`, up to so many bursts; begins at `own`.
-    fn fill(&self, last: u64, now: u64, rate: Rate, own: Rate, bursts: i64) -> i64 {
+    /// What was saved up beyond a burst, and is not spent yet: so long the clock goes on being credited, but to no more than is left.
+    fn saved(&self, rate: Rate) -> i64 {
+        let saved = i64::try_from(self.rate_until.load(Relaxed)).unwrap_or(0);
+        // Else it is what a process without a daemon's rate has left there, or damage.
+        if saved <= saving(rate) { saved } else { 0 }
+    }
+
+    fn save(&self, level: i64, rate: Rate) {
+        let saved = if level > rate.burst() { level.unsigned_abs() } else { 0 };
+        self.rate_until.store(saved, Relaxed);
+    }
+
+    /// Credits the time since `last` at `rate`, up to `most`; begins at `own`.
+    fn fill(&self, last: u64, now: u64, rate: Rate, own: Rate, most: i64) -> i64 {
         if last == 0 {
             if self.stamp(last, now) {
                 self.raise(own.resume(), own.burst());
@@ -266,7 +297,7 @@ impl Bucket {
         } else if now >= last.saturating_add(REFILL_STEP) {
             // The stamp first: killed in between, the container loses a refill rather than getting two.
             if self.stamp(last, now) {
-                self.credit(rate, now - last, bursts);
+                self.credit(rate, now - last, most);
             }
         } else if last > now.saturating_add(STAMP_AHEAD) {
             self.stamp(last, now);
@@ -454,8 +485,8 @@ impl Bucket {
             .is_ok()
     }
 
-    /// Adds what was earned, up to the burst; what is above it already (given back) stays.
-    fn credit(&self, rate: Rate, elapsed: u64, bursts: i64) {
+    /// Adds what was earned, up to `most`; what is above it already (given back) stays.
+    fn credit(&self, rate: Rate, elapsed: u64, most: i64) {
         let level = self.level.load(Relaxed);
         let sound = level.clamp(
             -rate.deepest_debt(),
@@ -465,7 +496,7 @@ impl Bucket {
             // Lost against another process's change, the next refill does it.
             let _ = self.level.compare_exchange(level, sound, Relaxed, Relaxed);
         }
-        self.raise(rate.earned(elapsed), rate.burst().saturating_mul(bursts));
+        self.raise(rate.earned(elapsed), most);
     }
 
     /// Adds to the level, up to `most`; what is above it already stays.
