@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::flight::{BOUND, PATIENCE};
 use crate::gpu::Gpu;
 use crate::shape::{Stream, Work};
-use crate::terms::{Account, Doing};
+use crate::terms::{Account, Doing, Whose};
 use crate::thread::Thread;
 use crate::turns::{Booked, force};
 use crate::waits::Wait;
@@ -187,6 +187,10 @@ impl Engine {
             if !device.flight.is_empty() {
                 let look = device.flight.next_look(now);
                 until = until.min(look.max(now.saturating_add(settled(place, wait))));
+                if matches!(place.account.whose(now), Whose::Ours { .. }) {
+                    // Or longer: then the daemon has to hear of it.
+                    until = until.min(self.look_for_the_end(place, now));
+                }
             }
             self.ring(gpu, place.account, now);
             if device.flight.is_empty() {

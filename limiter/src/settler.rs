@@ -181,14 +181,23 @@ impl Settler {
 
 /// What a span tells of one launch of the shape that it is about. With other shapes in it, these count as
 /// rightly estimated. `held`: for how long it waited for a launch that this process held.
-fn per_launch(marker: &Marker, evidence: &Evidence<'_>, contended: bool, held: i64) -> Option<(i64, i64)> {
+fn per_launch(
+    marker: &Marker,
+    evidence: &Evidence<'_>,
+    contended: bool,
+    held: i64,
+) -> Option<(i64, i64)> {
     use quota_abi::sync::Ordering::Relaxed;
     let launches = i64::from(marker.shape_launches.load(Relaxed));
     if launches == 0 || marker.shape.load(Relaxed) == 0 {
         return None;
     }
     let others = evidence.estimate - marker.shape_estimate.load(Relaxed);
-    let most = if contended { evidence.measured } else { evidence.most() };
+    let most = if contended {
+        evidence.measured
+    } else {
+        evidence.most()
+    };
     let share = |whole: i64| (whole - held - others).max(0) / launches;
     Some((share(evidence.least()), share(most)))
 }

@@ -284,7 +284,11 @@ impl Bucket {
     }
 
     fn save(&self, level: i64, rate: Rate) {
-        let saved = if level > rate.burst() { level.unsigned_abs() } else { 0 };
+        let saved = if level > rate.burst() {
+            level.unsigned_abs()
+        } else {
+            0
+        };
         self.rate_until.store(saved, Relaxed);
     }
 

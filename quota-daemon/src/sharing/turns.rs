@@ -15,7 +15,7 @@ mod tests;
 
 use super::MS;
 pub(super) use rounds::{Account, Contender};
-use rounds::{find, forgive, longest, note, outdone, pay, pick};
+use rounds::{find, forgive, longest, note, outdone, pay_up_to, pick};
 
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
@@ -255,16 +255,18 @@ impl Dealer {
             // Whoever is next, this is what the turn will have cost.
             let mut then = contenders.to_vec();
             if holder.how != How::Alone {
-                pay(
-                    &mut then,
-                    holder.container,
-                    ends_at.saturating_sub(holder.paid),
-                );
+                pay_up_to(&mut then, holder.container, holder.paid, ends_at);
             }
             let next = pick(now, &mut then);
             let same = next
                 .and_then(|next| then.get(next))
                 .is_some_and(|next| next.container == holder.container);
+            if same && holder.how == How::Dealt && holder.paid == ends_at && holder.until > ends_at
+            {
+                // It has that turn already.
+                self.look = self.look.min(ends_at.saturating_sub(LEAD));
+                return;
+            }
             if same && let Some(index) = next {
                 contenders.copy_from_slice(&then);
                 self.give(index, contenders, holder.since, ends_at);
@@ -286,11 +288,7 @@ impl Dealer {
             }
             since = ends_at.min(now.saturating_add(EARLY));
             if holder.how != How::Alone {
-                pay(
-                    contenders,
-                    holder.container,
-                    since.saturating_sub(holder.paid),
-                );
+                pay_up_to(contenders, holder.container, holder.paid, since);
             }
         }
         self.holder = None;
@@ -301,11 +299,7 @@ impl Dealer {
 
     fn pay_for_turn(&self, now: u64, contenders: &mut [Contender]) {
         if let Some(holder) = self.holder.filter(|holder| holder.how != How::Alone) {
-            pay(
-                contenders,
-                holder.container,
-                now.saturating_sub(holder.paid),
-            );
+            pay_up_to(contenders, holder.container, holder.paid, now);
         }
     }
 

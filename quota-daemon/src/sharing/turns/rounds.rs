@@ -72,10 +72,14 @@ pub(super) fn outdone(contenders: &[Contender], holder: &Contender) -> bool {
         .any(|one| one.wants && one.priority > holder.priority && one.account.deficit > 0)
 }
 
-pub(super) fn pay(contenders: &mut [Contender], container: u64, lasted: u64) {
+/// A container that has paid up to one time pays up to another; if that is earlier, what it started turned out shorter, and it has the
+/// rest back.
+pub(super) fn pay_up_to(contenders: &mut [Contender], container: u64, paid: u64, until: u64) {
     let mut places = contenders.iter_mut();
     if let Some(place) = places.find(|one| one.container == container) {
-        place.account.pay(lasted);
+        place.account.pay(until.saturating_sub(paid));
+        let back = i64::try_from(paid.saturating_sub(until)).unwrap_or(i64::MAX);
+        place.account.deficit = place.account.deficit.saturating_add(back);
     }
 }
 
