@@ -259,9 +259,15 @@ impl Bucket {
             });
         }
         let saved = self.saved(rate);
+        if saved == 0 {
+            return self.fill(last, now, before.min(rate), rate, rate.burst());
+        }
+        // Who has all of the device has so much less by now.
+        let elapsed = i64::try_from(now.saturating_sub(last)).unwrap_or(i64::MAX);
+        let saved = saved.saturating_sub(elapsed - rate.earned(elapsed.unsigned_abs()));
         let level = self.fill(last, now, before.min(rate), rate, saved.max(rate.burst()));
-        if saved != 0 {
-            self.save(level, rate);
+        if self.refilled_at.load(Relaxed) != last {
+            self.save(saved, rate);
         }
         level
     }
@@ -272,11 +278,12 @@ impl Bucket {
         let last = self.refilled_at.load(Relaxed);
         let before = self.rate().unwrap_or(rate);
         let level = self.fill(last, now, before.min(rate), rate, saving(rate));
-        self.save(level, rate);
+        self.save(level.max(self.saved(rate)), rate);
         level
     }
 
-    /// What was saved up beyond a burst, and is not spent yet: so long the clock goes on being credited, but to no more than is left.
+    /// What was saved up beyond a burst, less what one who has had all of the device since then has spent of it: so long the clock goes on
+    /// being credited. Who has the device and does not use it loses what was saved up.
     fn saved(&self, rate: Rate) -> i64 {
         let saved = i64::try_from(self.rate_until.load(Relaxed)).unwrap_or(0);
         // Else it is what a process without a daemon's rate has left there, or damage.
@@ -754,6 +761,35 @@ mod tests {
             bucket.refill(BEGIN + 120 * MS, rate(30)),
             begin + 3 * MS_GPU
         );
+    }
+
+    /// A cap of 75 % that waited 50 ms for another's turn has all of the device for three times as long.
+    #[test]
+    fn what_was_earned_while_others_had_the_device_is_spent_while_more_is_earned() {
+        let bucket = Bucket::default();
+        let rate = Rate::from_ppm(750_000).unwrap();
+        let begin = 1 << 40;
+        bucket.impose(begin, rate);
+        while bucket.level() > 0 {
+            bucket.take(1, 100_000, 100_000);
+        }
+        let mut now = begin + 50_000_000;
+        bucket.impose_after_others(now, rate);
+        let mut spent = 0;
+        loop {
+            // More often than the clock is credited, and ahead of the device for a while.
+            let ahead = spent % 3_000_000 < 1_500_000;
+            now += if ahead { 1_000 } else { 7_000 };
+            bucket.impose(now, rate);
+            match bucket.take(1, 4_000, 4_000) {
+                Taken::Granted(amount) => spent += amount,
+                Taken::Empty(_) => break,
+            }
+        }
+        assert!((145_000_000..155_000_000).contains(&spent), "{spent}");
+        // It was spent, and nothing is left to be saved up to.
+        bucket.impose(now + 1_000_000_000, rate);
+        assert_eq!(bucket.level(), rate.burst());
     }
 
     #[test]
