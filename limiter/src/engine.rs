@@ -32,6 +32,9 @@ const SPAN_AGE: u64 = 2_000_000;
 /// Unused batches are given back when other threads have gone on for so long, ns.
 const BATCH_LIFE: u64 = 10_000_000;
 
+/// What was used no longer ago, ns, is in use.
+const LATELY: u64 = 1_000_000_000;
+
 /// The daemon is not told more often that something has begun, ns.
 const RINGING: u64 = 5_000_000;
 
@@ -386,10 +389,12 @@ impl Engine {
             && thread.spans_closed.get() <= 1
             && self.markers.all_free()
             && device.is_sure()
+            && !self.is_elsewhere_too(index, now)
         {
             // While this process had nothing to do another one got the GPU, and the first launch has to wait
             // for the end of its slice. So that this does not look like work, the span begins behind it. Not where
-            // several streams are in use: what runs side by side is charged once only as far as it is measured.
+            // several streams are in use: what runs side by side is charged once only as far as it is measured. Nor where several devices
+            // are: what the launch waits for may be work on another one that is held.
             thread.pay(price);
             return Some(Paid {
                 price,
@@ -413,6 +418,15 @@ impl Engine {
             && (cost.is_singular() || price >= LONG || !ahead || thread.die() == 0);
         let after = if alone { After::Close } else { After::Nothing };
         Some(Paid { price, after })
+    }
+
+    /// Whether the container has used another device lately.
+    fn is_elsewhere_too(&self, index: usize, now: u64) -> bool {
+        let others = self.devices.iter().enumerate();
+        others
+            .filter(|(other, _)| *other != index)
+            .filter_map(|(_, device)| device.terms())
+            .any(|terms| terms.bucket.refilled_at().saturating_add(LATELY) > now)
     }
 
     /// Asks for context and device again, and gives back what was taken for the ones before.
