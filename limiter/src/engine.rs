@@ -371,7 +371,10 @@ impl Engine {
         if thread.batch.get() < price || thread.left.get() == 0 {
             waited |= self.take(gpu, thread, place, Held::work(work), price);
         }
-        waited |= self.bound_flight(gpu, thread, place, Held::work(work), price);
+        if self.bound_flight(gpu, thread, place, Held::work(work), price) {
+            waited = true;
+            self.regain_turn(gpu, thread, place, Held::work(work), price);
+        }
         if waited {
             self.let_go(index, key, now, gpu.now());
         }

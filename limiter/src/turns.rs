@@ -147,6 +147,21 @@ impl Engine {
         }
     }
 
+    /// A launch that was booked in the container's turn, and has waited for room since: it starts in the next one if that is over.
+    pub(crate) fn regain_turn(
+        &self,
+        gpu: &impl Gpu,
+        thread: &Thread,
+        place: Place<'_>,
+        held: Held,
+        price: i64,
+    ) {
+        if let Whose::Others { .. } = place.account.whose(gpu.now()) {
+            place.account.bucket.rebook(-price);
+            self.await_turn(gpu, thread, place, held, (price, price));
+        }
+    }
+
     /// When to look again whether what is in flight has ended: at the end of the oldest by its estimate, and sooner while the
     /// container's turn is to end with it. What is longer is said to go on, so that the next turn is not dealt meanwhile; and
     /// where estimates often miss, until it is seen to have ended.
