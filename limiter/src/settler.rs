@@ -130,16 +130,16 @@ impl Settler {
             closed: marker.closed(),
             idle: marker.was_idle(),
         };
+        let alone = marker.launches.load(quota_abi::sync::Ordering::Relaxed) == 1;
         Some(Settled {
             charge: if contended {
                 evidence.charge_in_contention(fresh)
             } else {
                 evidence.charge(fresh)
             },
-            // How much of it was others' is known by and large: that is no measure of many short launches.
-            launch: per_launch(marker, &evidence, contended, held).filter(|_| {
-                theirs == 0 || marker.launches.load(quota_abi::sync::Ordering::Relaxed) == 1
-            }),
+            // How much of it was others' is known by and large: no measure of many short launches, nor where hardly anything is left.
+            launch: per_launch(marker, &evidence, contended, held)
+                .filter(|_| theirs == 0 || alone && measured >= evidence.estimate / 2),
             waited: held > 0 && marker.was_overdue(),
             contended,
             missed_by: (!contended && theirs == 0)
