@@ -3,6 +3,8 @@
 //!
 //! Dead is who is seen dead by a process of the same pid namespace, and who was declared dead by a daemon.
 
+use std::time::Duration;
+
 use crate::devices::ledgers;
 use crate::exports;
 use crate::layout::{Region, SLOTS, SlotRow};
@@ -22,6 +24,11 @@ const STATE_SHIFT: u32 = 22;
 const NAMESPACE_SHIFT: u32 = 24;
 const START_SHIFT: u32 = 40;
 const START_MASK: u64 = (1 << 24) - 1;
+
+/// How often others are looked at that clear slots up, which takes them microseconds; and how often without sleeping.
+const PATIENCE: u32 = 256;
+const HASTY: u32 = 32;
+const NAP: Duration = Duration::from_micros(50);
 
 /// What an owner does with its slot.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -82,6 +89,10 @@ impl Owner {
         self.0 >> STATE_SHIFT & 3 == 1
     }
 
+    fn is_reaping(self) -> bool {
+        self.0 >> STATE_SHIFT & 3 == 2
+    }
+
     fn start(self) -> u64 {
         self.0 >> START_SHIFT
     }
@@ -134,25 +145,45 @@ fn has_others(region: &Region, mine: usize) -> bool {
     owners(region).any(|(index, _)| index != mine)
 }
 
-/// Frees the slots of dead processes. `true` if there were any.
+/// Frees the slots of dead processes. `true` if there were any, whoever freed them.
 pub fn reap(region: &Region, me: &Identity) -> bool {
     reap_under(region, me, None)
 }
 
 /// The same under a daemon.
 pub fn reap_under(region: &Region, me: &Identity, declared: Declared<'_>) -> bool {
-    let mut any = false;
+    let (mut any, mut patience) = (false, PATIENCE);
     let count = region.header.high_water.load(Ordering::Acquire);
     let count = usize::try_from(count).unwrap_or(SLOTS).min(SLOTS);
     for (index, slot) in region.slots.iter().enumerate().take(count) {
         let owner = slot.owner.load(Ordering::Acquire);
-        if owner != 0
-            && (is_declared(declared, index, Owner(owner)) || is_dead(slot, Owner(owner), me))
-        {
-            any |= reap_one(region, index, slot, owner, me);
+        if owner == 0 {
+            continue;
         }
+        let dead = is_declared(declared, index, Owner(owner)) || is_dead(slot, Owner(owner), me);
+        any |= dead && reap_one(region, index, slot, owner, me)
+            || is_reaped_by_another(slot, &mut patience);
     }
     any
+}
+
+/// Whether another was clearing this slot up and is done: what it found is there for whoever is about to be refused, too. It is
+/// waited for, but not for long, since it may be stopped in the middle.
+fn is_reaped_by_another(slot: &SlotRow, patience: &mut u32) -> bool {
+    let mut waited = false;
+    while Owner(slot.owner.load(Ordering::Acquire)).is_reaping() {
+        if *patience == 0 {
+            return false;
+        }
+        *patience -= 1;
+        waited = true;
+        if *patience > PATIENCE - HASTY {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(NAP);
+        }
+    }
+    waited
 }
 
 /// The owners of slots in use.
@@ -292,6 +323,33 @@ mod tests {
         region.memory[0][slot].store(5 << 32, Ordering::Relaxed);
         assert!(reap(&region, &me));
         assert_eq!(region.memory[0][slot].load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_another_reaps_is_waited_for() {
+        let region = Mapped::private().unwrap();
+        let me = Identity::own();
+        let stranger = Identity {
+            namespace: 1,
+            ..Identity::own()
+        };
+        let theirs = claim(&region, &stranger).unwrap();
+        let (slot, held) = (&region.slots[theirs], &region.memory[0][theirs]);
+        held.store(5 << 32, Ordering::Relaxed);
+        let reaping = Owner::new(&stranger, State::Reaping).0;
+        slot.owner.store(reaping, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::yield_now();
+                ledger::clear(held);
+                ledger::release(&slot.owner);
+            });
+            assert!(reap(&region, &me));
+            assert_eq!(held.load(Ordering::Relaxed), 0);
+        });
+        // One that is stopped is not waited for without an end.
+        slot.owner.store(reaping, Ordering::Relaxed);
+        assert!(!reap(&region, &me));
     }
 
     #[test]

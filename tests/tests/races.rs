@@ -8,7 +8,9 @@
     reason = "a step that fails must fail its test, where it stands"
 )]
 
-use quota_tests::{Client, GIB, MIB, Running, Sim};
+use std::sync::Barrier;
+
+use quota_tests::{Client, GIB, MIB, Running, Sim, Steps};
 
 const LIMIT: u64 = 2 * GIB;
 /// Does not divide the limit.
@@ -176,4 +178,49 @@ fn one_who_is_stopped_while_it_asks_hinders_nobody_for_long() {
     assert_eq!(client.number("asks"), 200);
     assert_eq!(client.number("beside"), 0, "100 MiB fit with what is held");
     assert_eq!(client.number("then"), 2, "200 MiB do not, with 132 held");
+}
+
+/// What a dead process held is there for all who ask next, also for those who find another clearing it up at that moment.
+#[test]
+fn what_the_dead_held_is_there_for_all_who_ask_at_once() {
+    const ROUNDS: u32 = 20;
+    let sim = machine();
+    let start = || {
+        let mut steps = quota(sim.client("steps")).interpret();
+        for line in [
+            "cuInit 0",
+            "cuDevicePrimaryCtxRetain &0 0",
+            "cuCtxSetCurrent $0",
+        ] {
+            let _ = steps.quiet(line).ok();
+        }
+        steps
+    };
+    let mut askers: Vec<Steps> = (0..4).map(|_| start()).collect();
+    let mut refused = 0;
+    for _ in 0..ROUNDS {
+        let mut holder = start();
+        let _ = holder
+            .quiet(format!("cuMemAlloc_v2 &1 {}", 1900 * MIB))
+            .ok();
+        drop(holder);
+        let together = Barrier::new(askers.len());
+        let ask = |steps: &mut Steps| {
+            together.wait();
+            steps.quiet(format!("cuMemAlloc_v2 &1 {}", 300 * MIB)).code
+        };
+        std::thread::scope(|scope| {
+            let ask = &ask;
+            let asked = askers
+                .iter_mut()
+                .map(|steps| scope.spawn(move || ask(steps)));
+            for asked in asked.collect::<Vec<_>>() {
+                refused += u32::from(asked.join().unwrap() != Some(0));
+            }
+        });
+        for steps in &mut askers {
+            let _ = steps.quiet("cuMemFree_v2 $1");
+        }
+    }
+    assert_eq!(refused, 0, "of {} that fit", ROUNDS * 4);
 }

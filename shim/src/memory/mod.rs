@@ -148,7 +148,8 @@ fn reserve_again<'a>(process: &Process, device: &'a Device, bytes: u64) -> Optio
 }
 
 /// Takes what the dead have left and streams have freed, and gives back what the driver holds without need: for pools, then
-/// for graphs. Until `enough` says so; it is asked after each that gave something.
+/// for graphs. Until `enough` says so; it is asked after each that gave something, and in the end in any case: another process
+/// or thread may have given it meanwhile.
 fn make_room(process: &Process, device: &Device, enough: &mut dyn FnMut() -> bool) {
     let memory = &process.memory;
     let sources: [&dyn Fn() -> bool; 4] = [
@@ -162,6 +163,7 @@ fn make_room(process: &Process, device: &Device, enough: &mut dyn FnMut() -> boo
             return;
         }
     }
+    enough();
 }
 
 /// Gives back the linear, managed and array memory of a context that is gone, what it had imported from other APIs, and what

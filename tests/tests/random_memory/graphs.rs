@@ -1,7 +1,7 @@
 //! Graphs with memory nodes.
 
-use crate::model::{BLOCK, Exec, Graph, GraphMemory};
-use crate::turn::{Result, Turn, pick};
+use crate::model::{BLOCK, DEVICES, Exec, Graph, GraphMemory};
+use crate::turn::{Result, Turn, no_slack, pick};
 use crate::world::{Ask, Expect};
 
 /// Where the address of an allocation node stands in its parameters.
@@ -155,10 +155,24 @@ impl Turn<'_> {
             bytes: bytes[device],
             exact: false,
         };
-        let refused = answer.code == Some(2);
-        let reason = if refused && self.fits(ask(0)) { 1 } else { 0 };
-        let ask = ask(reason);
-        self.check(answer, Expect::Maybe(Some(ask)), false)
+        if answer.code != Some(2) {
+            return self.check(answer, Expect::Maybe(Some(ask(0))), false);
+        }
+        let in_the_way: Vec<usize> = (0..DEVICES)
+            .filter(|&device| bytes[device] > 0 && !self.fits(ask(device)))
+            .collect();
+        let reason = ask(in_the_way.first().copied().unwrap_or(0));
+        self.world
+            .check(self.process, answer, Expect::Maybe(Some(reason)), false)?;
+        // One device is enough: slack of the others would have served the graph there, and stays.
+        let mut slack = 0;
+        for device in in_the_way {
+            slack = self.trimmed(device)?;
+            if slack == 0 {
+                break;
+            }
+        }
+        no_slack(slack)
     }
 
     /// What a launch allocated and did not free.

@@ -172,3 +172,31 @@ fn an_array_beside_slack() {
     };
     holds([asynchronous(1), FREE, array]);
 }
+
+/// A graph of two devices is refused for one of them: what the other holds without need would have served it, and stays.
+#[test]
+fn slack_on_the_device_that_is_not_in_the_way() {
+    let node = |which, device| What::GraphAllocation {
+        which,
+        device,
+        bytes: 1,
+    };
+    let instantiate = |which| What::Instantiate {
+        which,
+        auto_free: false,
+    };
+    holds([
+        What::CreateContext { device: 1 },
+        What::Graph,
+        node(0, 0),
+        instantiate(0),
+        What::Upload { which: 0 },
+        What::Graph,
+        node(1, 1),
+        node(1, 0),
+        instantiate(1),
+        What::Fill,
+        What::FillPhysical { device: 0 },
+        What::Upload { which: 1 },
+    ]);
+}

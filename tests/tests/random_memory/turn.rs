@@ -89,6 +89,16 @@ pub(crate) fn nth(number: u8, mut all: impl Iterator<Item = usize> + Clone) -> O
     all.nth(pick(number, all.clone().count())?)
 }
 
+/// What is to be found after a refusal.
+pub(crate) fn no_slack(bytes: u64) -> Result {
+    match bytes {
+        0 => Ok(()),
+        more => Err(format!(
+            "refused, although {more} bytes of slack could be trimmed"
+        )),
+    }
+}
+
 impl Turn<'_> {
     pub(super) fn model(&mut self) -> &mut Process {
         &mut self.world.processes[self.process].model
@@ -129,6 +139,11 @@ impl Turn<'_> {
 
     /// Before anybody is refused, the process's own pools give back what they hold without need.
     pub(super) fn nothing_to_trim(&mut self, device: usize) -> Result {
+        no_slack(self.trimmed(device)?)
+    }
+
+    /// Trims the process's pools and its graphs' memory on a device: how much that gave. 0 where frees may come meanwhile.
+    pub(super) fn trimmed(&mut self, device: usize) -> std::result::Result<u64, String> {
         let before = self.world.reserve(self.process, device);
         for number in 0..self.model().pools.len() {
             let pool = &self.model().pools[number];
@@ -143,13 +158,10 @@ impl Turn<'_> {
         let answer = self.call(&format!("cuDeviceGraphMemTrim {device}"));
         self.world
             .check(self.process, &answer, Expect::Success(None), false)?;
-        match before - self.world.reserve(self.process, device) {
-            0 => Ok(()),
-            _ if self.model().busy => Ok(()),
-            more => Err(format!(
-                "refused, although {more} bytes of slack could be trimmed"
-            )),
+        if self.model().busy {
+            return Ok(0);
         }
+        Ok(before - self.world.reserve(self.process, device))
     }
 
     pub(super) fn carry_out(&mut self, what: &What) -> Result {
