@@ -3,8 +3,6 @@
 //!
 //! Dead is who is seen dead by a process of the same pid namespace, and who was declared dead by a daemon.
 
-use std::time::Duration;
-
 use crate::devices::ledgers;
 use crate::exports;
 use crate::layout::{Region, SLOTS, SlotRow};
@@ -28,7 +26,10 @@ const START_MASK: u64 = (1 << 24) - 1;
 /// How often others are looked at that clear slots up, which takes them microseconds; and how often without sleeping.
 const PATIENCE: u32 = 256;
 const HASTY: u32 = 32;
-const NAP: Duration = Duration::from_micros(50);
+static NAP: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000,
+};
 
 /// What an owner does with its slot.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -180,7 +181,8 @@ fn is_reaped_by_another(slot: &SlotRow, patience: &mut u32) -> bool {
         if *patience > PATIENCE - HASTY {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(NAP);
+            // SAFETY: a live timespec; no answer wanted.
+            unsafe { libc::nanosleep(&raw const NAP, core::ptr::null_mut()) };
         }
     }
     waited
