@@ -173,27 +173,50 @@ fn an_array_beside_slack() {
     holds([asynchronous(1), FREE, array]);
 }
 
-/// A graph of two devices is refused for one of them: what the other holds without need would have served it, and stays.
-#[test]
-fn slack_on_the_device_that_is_not_in_the_way() {
-    let node = |which, device| What::GraphAllocation {
+fn node(which: u8, device: u8, bytes: u64) -> What {
+    What::GraphAllocation {
         which,
         device,
-        bytes: 1,
-    };
-    let instantiate = |which| What::Instantiate {
+        bytes,
+    }
+}
+
+fn instantiate(which: u8) -> What {
+    What::Instantiate {
         which,
         auto_free: false,
-    };
+    }
+}
+
+/// What a graph holds without need goes back before another is refused that it would serve in part.
+#[test]
+fn slack_of_graphs_goes_before_a_graph_is_refused() {
     holds([
-        What::CreateContext { device: 1 },
         What::Graph,
-        node(0, 0),
+        node(0, 0, 1),
         instantiate(0),
         What::Upload { which: 0 },
         What::Graph,
-        node(1, 1),
-        node(1, 0),
+        node(1, 0, 2 * MIB),
+        node(1, 0, 2 * MIB),
+        instantiate(1),
+        What::FillPhysical { device: 0 },
+        What::Upload { which: 1 },
+    ]);
+}
+
+/// A graph of two devices is refused for one of them: what the other holds without need would have served it, and stays.
+#[test]
+fn slack_on_the_device_that_is_not_in_the_way() {
+    holds([
+        What::CreateContext { device: 1 },
+        What::Graph,
+        node(0, 0, 1),
+        instantiate(0),
+        What::Upload { which: 0 },
+        What::Graph,
+        node(1, 1, 1),
+        node(1, 0, 1),
         instantiate(1),
         What::Fill,
         What::FillPhysical { device: 0 },
