@@ -14,7 +14,7 @@ use quota_abi::sync::{
 
 use crate::costs::Costs;
 use crate::device::Device;
-use crate::gate::{Held, Place};
+use crate::gate::{Held, Place, Room};
 use crate::gpu::Gpu;
 use crate::markers::Markers;
 use crate::shape::{Stream, Work};
@@ -371,9 +371,13 @@ impl Engine {
         if thread.batch.get() < price || thread.left.get() == 0 {
             waited |= self.take(gpu, thread, place, Held::work(work), price);
         }
-        if self.bound_flight(gpu, thread, place, Held::work(work), price) {
-            waited = true;
-            self.regain_turn(gpu, thread, place, Held::work(work), price);
+        match self.bound_flight(gpu, thread, place, Held::work(work), price) {
+            Room::Was => {}
+            Room::None => waited = true,
+            Room::Came => {
+                waited = true;
+                self.regain_turn(gpu, thread, place, Held::work(work), price);
+            }
         }
         if waited {
             self.let_go(index, key, now, gpu.now());

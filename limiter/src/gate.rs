@@ -64,6 +64,17 @@ impl Held {
     }
 }
 
+/// Whether there is room for a launch behind what is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// At once.
+    Was,
+    /// After a while.
+    Came,
+    /// It goes ahead without any: what is in flight may wait for it.
+    None,
+}
+
 /// How long one launch waits at most.
 ///
 /// While work of this process is in flight, it may be waiting for this very launch, and every moment of waiting
@@ -226,7 +237,7 @@ impl Engine {
         true
     }
 
-    /// Waits while too much is in flight, for a while. True if it had to.
+    /// Waits while too much is in flight, for a while. Whether it had to, and there is room now.
     pub(crate) fn bound_flight(
         &self,
         gpu: &impl Gpu,
@@ -234,12 +245,12 @@ impl Engine {
         place: Place<'_>,
         held: Held,
         price: i64,
-    ) -> bool {
+    ) -> Room {
         let flight = &place.device.flight;
         let begin = gpu.now();
         let mut excess = flight.excess(price, place.device.is_sure(), begin);
         if excess == 0 || place.account.observed {
-            return false;
+            return Room::Was;
         }
         let level = place.account.bucket.level();
         self.close_all(gpu, thread, held.stream);
@@ -284,7 +295,7 @@ impl Engine {
             level,
             forced: excess > 0,
         });
-        true
+        if excess > 0 { Room::None } else { Room::Came }
     }
 
     /// Charges a launch to a device by its estimate, without measuring it, and waits for the time.

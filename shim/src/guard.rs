@@ -239,6 +239,8 @@ mod tests {
     }
 
     /// Runs a body around a driver that counts its calls and answers their number.
+    // In a frame of its own, as a hook is that the driver calls.
+    #[inline(never)]
     fn guarded(body: impl FnOnce(&dyn Fn() -> u32) -> Result<u32, Aside>) -> (u32, u32) {
         let calls = Cell::new(0);
         let answered = Cell::new(None);
@@ -290,6 +292,7 @@ mod tests {
         assert_eq!(answer, 7);
     }
 
+    #[inline(never)]
     fn short(driver: impl Fn() -> CUresult) -> Option<CUresult> {
         at_once(driver, |call| {
             assert!(call.at_once().is_some());
