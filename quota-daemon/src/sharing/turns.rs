@@ -334,8 +334,7 @@ impl Dealer {
 impl Holder {
     /// Whether it does not use its turn, as if it were stopped, or frozen with its cgroup; `place`: what it says.
     fn is_silent(&self, now: u64, place: &Contender) -> bool {
-        // The turn is dealt a little before it begins.
-        place.heard_at.saturating_add(2 * LOOK) < self.began
+        place.heard_at < self.since
             && place.ends_at <= now
             && now >= self.since.saturating_add(SILENT)
     }
