@@ -255,7 +255,6 @@ impl Controller {
                     priority: member.priority,
                     wants: wants(now, member.reading.as_ref(), since),
                     ends_at: member.reading.map_or(0, |reading| reading.ends_at),
-                    heard_at: member.reading.map_or(0, |reading| reading.refilled_at),
                     full: member.reading.is_some_and(|reading| reading.full),
                     unsure: member.reading.is_some_and(|reading| reading.unsure),
                     used: known.used_since,

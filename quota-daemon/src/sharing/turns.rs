@@ -15,7 +15,7 @@ mod tests;
 
 use super::MS;
 pub(super) use rounds::{Account, Contender};
-use rounds::{find, forfeit, forgive, longest, note, outdone, pay_up_to, pick};
+use rounds::{find, forgive, longest, note, outdone, pay_up_to, pick};
 
 /// No lease is shorter, whatever is owed: a hand-over must cost little against it.
 const SHORTEST: u64 = MS;
@@ -35,8 +35,6 @@ const EARLY: u64 = 200_000;
 pub(super) const LOOK: u64 = MS;
 /// And no more often.
 const SHORT_LOOK: u64 = MS / 20;
-/// Who has the turn for so long and is not heard of, with nothing in flight, loses it.
-const SILENT: u64 = 5 * MS;
 /// What a holder said of its last turn is not taken for this one's before so long after it began.
 const BEGINNING: u64 = MS / 2;
 
@@ -249,15 +247,11 @@ impl Dealer {
             && let Some(place) = find(contenders, holder.container)
         {
             let outdone = outdone(contenders, place);
-            let silent = holder.is_silent(now, place);
-            if holder.how == How::Dealt && !silent && holder.goes_on(now, place) && !outdone {
+            if holder.how == How::Dealt && holder.goes_on(now, place) && !outdone {
                 self.look = self.look.min(holder.until.saturating_sub(LEAD));
                 return;
             }
             let ends_at = holder.ends_at(now, place);
-            if silent {
-                forfeit(contenders, holder.container);
-            }
             // Whoever is next, this is what the turn will have cost.
             let mut then = contenders.to_vec();
             if holder.how != How::Alone {
@@ -332,13 +326,6 @@ impl Dealer {
 }
 
 impl Holder {
-    /// Whether it does not use its turn, as if it were stopped, or frozen with its cgroup; `place`: what it says.
-    fn is_silent(&self, now: u64, place: &Contender) -> bool {
-        place.heard_at < self.since
-            && place.ends_at <= now
-            && now >= self.since.saturating_add(SILENT)
-    }
-
     /// When its work in flight will have ended; `place`: what it says.
     fn ends_at(&self, now: u64, place: &Contender) -> u64 {
         if place.ends_at > now {

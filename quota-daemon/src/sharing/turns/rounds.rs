@@ -36,8 +36,6 @@ pub(in crate::sharing) struct Contender {
     pub(in crate::sharing) wants: bool,
     /// When its work in flight will have ended, as it says.
     pub(in crate::sharing) ends_at: u64,
-    /// When it was last heard of.
-    pub(in crate::sharing) heard_at: u64,
     /// Whether what it has to start next does not fit into its turn.
     pub(in crate::sharing) full: bool,
     /// Whether its estimates tell little of when something ends.
@@ -72,14 +70,6 @@ pub(super) fn outdone(contenders: &[Contender], holder: &Contender) -> bool {
     contenders
         .iter()
         .any(|one| one.wants && one.priority > holder.priority && one.account.deficit > 0)
-}
-
-/// A container is owed no more of this round.
-pub(super) fn forfeit(contenders: &mut [Contender], container: u64) {
-    let mut places = contenders.iter_mut();
-    if let Some(place) = places.find(|one| one.container == container) {
-        place.account.deficit = place.account.deficit.min(0);
-    }
 }
 
 /// A container that has paid up to one time pays up to another; if that is earlier, what it started turned out shorter, and it has the

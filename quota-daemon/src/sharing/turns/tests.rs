@@ -40,7 +40,6 @@ fn contender(container: u64, part: u32) -> Contender {
         priority: 0,
         wants: true,
         ends_at: 0,
-        heard_at: u64::MAX,
         full: false,
         unsure: false,
         used: 0,
@@ -184,13 +183,4 @@ fn no_clock_and_no_share_breaks_it() {
         dealer.next(now);
     }
     assert!(contenders.iter().all(|one| one.account.deficit >= -DEEPEST));
-}
-
-/// A container that says it is busy, and is stopped or frozen, costs the other a few milliseconds of each round.
-#[test]
-fn who_is_not_heard_of_loses_its_turn() {
-    let mut contenders = vec![contender(0, 500_000), contender(1, 500_000)];
-    contenders[0].heard_at = 1;
-    let had = percent(&had(contenders, 1_000 * MS, |_, _| false));
-    assert!((25..40).contains(&had[0]), "{had:?}");
 }
