@@ -149,7 +149,7 @@ impl Costs {
         shape: u64,
         function: u64,
         size: u64,
-        high: i64,
+        (high, whole): (i64, i64),
         turns: bool,
     ) {
         let Some(entry) = self.set(shape).and_then(|set| set.find(shape)) else {
@@ -160,10 +160,10 @@ impl Costs {
             // Half of what is longer than a slice was somebody else's.
             let own = high.min(SLICE) + (high - SLICE).max(0) / 2;
             self.learn(shape, function, size, (0, own), 1);
-        } else if !turns && (cost.is_young() || high < cost.ns) {
+        } else if !turns && (cost.is_young() || whole < cost.ns) {
             let step = if cost.is_young() { 1 } else { 8 };
             let cost = Cost {
-                ns: cost.ns + (cost.ns.min(high) - cost.ns) / step,
+                ns: cost.ns + (cost.ns.min(whole) - cost.ns) / step,
                 samples: cost.samples + 1,
                 ..cost
             };

@@ -30,13 +30,22 @@ pub(crate) struct Settler {
     broke_off: usize,
 }
 
+/// What a span tells of one launch, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Each {
+    /// The least and the most that it took.
+    pub(crate) range: (i64, i64),
+    /// Its part of the whole span, whatever else was in that.
+    pub(crate) whole: i64,
+}
+
 /// What a marker showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settled {
     /// To be charged for the span instead of its estimate.
     pub(crate) charge: i64,
-    /// The least and the most that one launch of the marker's shape took.
-    pub(crate) launch: Option<(i64, i64)>,
+    /// What it tells of one launch of the marker's shape.
+    pub(crate) launch: Option<Each>,
     /// Whether it was overdue, and waited for a launch that this process held.
     pub(crate) waited: bool,
     /// Whether others had work on the device meanwhile.
@@ -138,7 +147,7 @@ impl Settler {
                 evidence.charge(fresh)
             },
             // How much of it was others' is known by and large: no measure of many short launches, nor where hardly anything is left.
-            launch: per_launch(marker, &evidence, contended, held)
+            launch: per_launch(marker, &evidence, held)
                 .filter(|_| theirs == 0 || alone && measured >= evidence.estimate / 2),
             waited: held > 0 && marker.was_overdue(),
             contended,
@@ -181,23 +190,16 @@ impl Settler {
 
 /// What a span tells of one launch of the shape that it is about. With other shapes in it, these count as
 /// rightly estimated. `held`: for how long it waited for a launch that this process held.
-fn per_launch(
-    marker: &Marker,
-    evidence: &Evidence<'_>,
-    contended: bool,
-    held: i64,
-) -> Option<(i64, i64)> {
+fn per_launch(marker: &Marker, evidence: &Evidence<'_>, held: i64) -> Option<Each> {
     use quota_abi::sync::Ordering::Relaxed;
     let launches = i64::from(marker.shape_launches.load(Relaxed));
     if launches == 0 || marker.shape.load(Relaxed) == 0 {
         return None;
     }
     let others = evidence.estimate - marker.shape_estimate.load(Relaxed);
-    let most = if contended {
-        evidence.measured
-    } else {
-        evidence.most()
-    };
     let share = |whole: i64| (whole - held - others).max(0) / launches;
-    Some((share(evidence.least()), share(most)))
+    Some(Each {
+        range: (share(evidence.least()), share(evidence.most())),
+        whole: share(evidence.measured),
+    })
 }

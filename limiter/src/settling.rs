@@ -7,6 +7,7 @@ use crate::device::OthersHad;
 use crate::engine::Engine;
 use crate::gate::Place;
 use crate::gpu::{Gpu, Passed};
+use crate::settler::Each;
 use crate::siblings::cover;
 use crate::terms::Whose;
 use crate::thread::Thread;
@@ -75,14 +76,19 @@ impl Engine {
                         let charge = settled.charge;
                         let charge = charge.min(estimate).max(charge - covered);
                         account.bucket.settle(estimate, charge);
-                        if let Some(range) = settled.launch {
+                        if let Some(Each { range, whole }) = settled.launch {
                             let shape = marker.shape.load(Relaxed);
                             let function = marker.function.load(Relaxed);
                             let size = marker.size.load(Relaxed);
                             if contended {
                                 let turns = !siblings && account.whose(now) != Whose::Anybodys;
-                                self.costs
-                                    .learn_at_most(shape, function, size, range.1, turns);
+                                self.costs.learn_at_most(
+                                    shape,
+                                    function,
+                                    size,
+                                    (range.1, whole),
+                                    turns,
+                                );
                             } else {
                                 let launches = marker.shape_launches.load(Relaxed);
                                 self.costs.learn(shape, function, size, range, launches);
