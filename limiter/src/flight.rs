@@ -21,6 +21,9 @@ const SHORTEST_LOOK: u64 = 200_000;
 /// Nor later.
 const LONGEST_LOOK: u64 = 1_000_000;
 
+/// Work that is late by its estimate and so much more, ns, does not just take longer.
+const STUCK: u64 = 60_000_000;
+
 /// That the GPU has passed a marker is seen so much later, ns, or an estimate is off by as much: nothing is wrong yet.
 const SEEN: i64 = 250_000;
 
@@ -80,6 +83,19 @@ impl Flight {
     /// Whether anything is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
+    }
+
+    /// The estimate of the oldest.
+    pub(crate) fn head(&self) -> u64 {
+        self.head.load(Relaxed).max(0).unsigned_abs()
+    }
+
+    /// Whether the oldest is late by so much that it rather waits for something: its container must not pay for that with its turns.
+    pub(crate) fn is_stuck(&self, now: u64) -> bool {
+        now > self
+            .head_ends_at()
+            .saturating_add(self.head())
+            .saturating_add(STUCK)
     }
 
     /// When the oldest will have ended, by its estimate.

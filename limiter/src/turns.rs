@@ -182,7 +182,7 @@ impl Engine {
             Some(left) => now + (left / 2).clamp(2 * NAP, SOON),
             None => now + nap,
         };
-        if late > LATE || !sure {
+        if (late > LATE || !sure) && !device.flight.is_stuck(now) {
             account.bucket.goes_on(look + BEYOND, sure);
         }
         look
