@@ -152,6 +152,24 @@ impl Client {
         Steps::new(&mut self.command(), watchdog)
     }
 
+    /// The same, with a context.
+    ///
+    /// # Panics
+    /// It is refused one.
+    #[must_use]
+    #[track_caller]
+    pub fn interpret_in_context(self) -> Steps {
+        let mut steps = self.interpret();
+        for step in [
+            "cuInit 0",
+            "cuDevicePrimaryCtxRetain &0 0",
+            "cuCtxSetCurrent $0",
+        ] {
+            let _ = steps.quiet(step).ok();
+        }
+        steps
+    }
+
     fn command(self) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(&self.args);

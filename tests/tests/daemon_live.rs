@@ -45,20 +45,6 @@ fn holder(client: Client, mib: u32) -> Running {
     client
 }
 
-/// A program that is told step by step, with a context.
-#[track_caller]
-fn told(client: Client) -> Steps {
-    let mut steps = client.interpret();
-    for step in [
-        "cuInit 0",
-        "cuDevicePrimaryCtxRetain &0 0",
-        "cuCtxSetCurrent $0",
-    ] {
-        let _ = steps.quiet(step).ok();
-    }
-    steps
-}
-
 /// Whether it gets so many MiB.
 fn takes(steps: &mut Steps, slot: u32, mib: u64) -> bool {
     let answer = steps.quiet(format!("cuMemAlloc_v2 &{slot} {}", mib * MIB));
@@ -72,7 +58,7 @@ fn memory_lowered_and_raised_while_a_program_runs() {
     let sim = Sim::new();
     sim.allow("a", "4GiB");
     let daemon = Daemon::start(&sim, CONFIG);
-    let mut steps = told(daemon.client("a", "steps"));
+    let mut steps = daemon.client("a", "steps").interpret_in_context();
     assert!(takes(&mut steps, 1, 1000));
     assert_eq!(daemon.share("a").memory_used_bytes, 1000 * MIB + CONTEXT);
 
@@ -171,7 +157,7 @@ fn why_memory_was_refused() {
     sim.allow("a", "2GiB");
     let daemon = Daemon::start(&sim, CONFIG);
     let _holder = holder(daemon.client("a", "hold"), 500);
-    let mut steps = told(daemon.client("a", "steps"));
+    let mut steps = daemon.client("a", "steps").interpret_in_context();
     assert!(takes(&mut steps, 1, 200));
     assert!(!takes(&mut steps, 2, 1000));
     let why: Why = daemon.typed(&["why", "a", "--json"]);

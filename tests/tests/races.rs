@@ -185,17 +185,7 @@ fn one_who_is_stopped_while_it_asks_hinders_nobody_for_long() {
 fn what_the_dead_held_is_there_for_all_who_ask_at_once() {
     const ROUNDS: u32 = 20;
     let sim = machine();
-    let start = || {
-        let mut steps = quota(sim.client("steps")).interpret();
-        for line in [
-            "cuInit 0",
-            "cuDevicePrimaryCtxRetain &0 0",
-            "cuCtxSetCurrent $0",
-        ] {
-            let _ = steps.quiet(line).ok();
-        }
-        steps
-    };
+    let start = || quota(sim.client("steps")).interpret_in_context();
     let mut askers: Vec<Steps> = (0..4).map(|_| start()).collect();
     let mut refused = 0;
     for _ in 0..ROUNDS {
